@@ -1,0 +1,185 @@
+defmodule EchoMQ.Native do
+  @moduledoc false
+  # The native library, and the one way of waiting for it.
+  #
+  # A function that takes a tag either returns its answer or `:pending`; then the answer comes as the message
+  # `{tag, answer}`, exactly once.
+
+  @on_load :load
+
+  @type client :: reference()
+  @type tag :: reference()
+  @type refusal :: {:error, EchoMQ.Error.t()}
+  @type count :: non_neg_integer() | :all
+
+  @doc false
+  def load do
+    library = :filename.join(:code.priv_dir(:echo_mq), 'native/libechomq_nif')
+
+    case :erlang.load_nif(library, 0) do
+      :ok ->
+        :ok
+
+      {:error, {reason, text}} ->
+        platform = :erlang.system_info(:system_architecture)
+        {:error, {reason, 'the native library of EchoMQ does not load on ' ++ platform ++ ': ' ++ text}}
+    end
+  end
+
+  @doc false
+  # Calls a function with a fresh tag and waits for its answer.
+  #
+  # The tag is made here, where the answer is waited for, so that the VM looks only at messages that came after it.
+  @spec call((tag() -> answer | :pending)) :: answer when answer: term()
+  def call(function) do
+    tag = make_ref()
+
+    case function.(tag) do
+      :pending ->
+        receive do
+          {^tag, :nif_panicked} -> :erlang.error(:nif_panicked)
+          {^tag, answer} -> answer
+        end
+
+      answer ->
+        answer
+    end
+  end
+
+  @doc false
+  # As `call/1`, but exits as `GenServer.call/3` does when there is no answer in time.
+  #
+  # Another process waits in the caller's place and answers to an alias, so that a late answer reaches nobody.
+  @spec call((tag() -> answer | :pending), timeout(), atom()) :: answer when answer: term()
+  def call(function, :infinity, _name), do: call(function)
+
+  def call(function, timeout, name) when is_integer(timeout) and timeout >= 0 do
+    {waiter, monitor} = :erlang.spawn_opt(fn -> wait(function) end, monitor: [alias: :reply_demonitor])
+    send(waiter, {:answer_to, monitor})
+
+    receive do
+      {^monitor, {:answer, answer}} -> answer
+      {^monitor, {:raise, kind, reason, stacktrace}} -> :erlang.raise(kind, reason, stacktrace)
+      {:DOWN, ^monitor, :process, _, reason} -> exit({reason, {EchoMQ.Connector, name, [timeout]}})
+    after
+      timeout ->
+        Process.demonitor(monitor, [:flush])
+        exit({:timeout, {EchoMQ.Connector, name, [timeout]}})
+    end
+  end
+
+  def call(_function, timeout, _name) do
+    raise ArgumentError, "a timeout must be milliseconds or :infinity, got: #{inspect(timeout)}"
+  end
+
+  defp wait(function) do
+    receive do
+      {:answer_to, alias} -> send(alias, {alias, outcome(function)})
+    end
+  end
+
+  defp outcome(function) do
+    {:answer, call(function)}
+  catch
+    kind, reason -> {:raise, kind, reason, __STACKTRACE__}
+  end
+
+  @spec codes() :: [String.t()]
+  def codes, do: unloaded()
+  @spec core_version() :: String.t()
+  def core_version, do: unloaded()
+  @spec option_names() :: [String.t()]
+  def option_names, do: unloaded()
+
+  @spec options(String.t(), [{String.t(), String.t()}]) :: {:ok, reference()} | refusal()
+  def options(_url, _named), do: unloaded()
+  @spec connect(tag(), reference()) :: {:ok, client()} | refusal() | :pending
+  def connect(_tag, _options), do: unloaded()
+  @spec close(tag(), client(), timeout()) :: non_neg_integer() | refusal() | :pending
+  def close(_tag, _client, _within), do: unloaded()
+  @spec status(client()) :: {boolean(), non_neg_integer()}
+  def status(_client), do: unloaded()
+  @spec mint(client()) :: {:ok, binary()} | refusal()
+  def mint(_client), do: unloaded()
+  @spec command(tag(), client(), list()) :: {:ok, term()} | refusal() | :pending
+  def command(_tag, _client, _parts), do: unloaded()
+  @spec pipeline(tag(), client(), [list()]) :: {:ok, list()} | refusal() | :pending
+  def pipeline(_tag, _client, _commands), do: unloaded()
+
+  @spec append(tag(), client(), binary(), binary(), term()) :: {:ok, binary()} | refusal() | :pending
+  def append(_tag, _client, _queue, _name, _record), do: unloaded()
+
+  @spec append_id(tag(), client(), binary(), binary(), binary(), term()) ::
+          {:ok, binary()} | refusal() | :pending
+  def append_id(_tag, _client, _queue, _name, _id, _record), do: unloaded()
+  @spec batch(non_neg_integer()) :: reference()
+  def batch(_records), do: unloaded()
+  @spec batch_add(reference(), list()) :: list()
+  def batch_add(_batch, _records), do: unloaded()
+  @spec append_batch(tag(), client(), binary(), binary(), reference()) :: {:ok, list()} | refusal() | :pending
+  def append_batch(_tag, _client, _queue, _name, _batch), do: unloaded()
+
+  @spec append_batch_atomic(tag(), client(), binary(), binary(), reference()) ::
+          {:ok, list()} | refusal() | :pending
+  def append_batch_atomic(_tag, _client, _queue, _name, _batch), do: unloaded()
+
+  @spec trim_max_len(tag(), client(), binary(), binary(), non_neg_integer(), boolean()) ::
+          {:ok, non_neg_integer()} | refusal() | :pending
+  def trim_max_len(_tag, _client, _queue, _name, _records, _exact), do: unloaded()
+
+  @spec trim_min_id(tag(), client(), binary(), binary(), integer(), boolean()) ::
+          {:ok, non_neg_integer()} | refusal() | :pending
+  def trim_min_id(_tag, _client, _queue, _name, _micros, _exact), do: unloaded()
+
+  @spec read(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+          {:ok, reference()} | refusal()
+  def read(_client, _queue, _name, _range, _count, _page), do: unloaded()
+
+  @spec read_window(client(), binary(), binary(), {integer(), integer()}, count(), count()) ::
+          {:ok, reference()} | refusal()
+  def read_window(_client, _queue, _name, _window, _count, _page), do: unloaded()
+
+  @spec read_since(client(), binary(), binary(), integer(), count(), count()) ::
+          {:ok, reference()} | refusal()
+  def read_since(_client, _queue, _name, _first, _count, _page), do: unloaded()
+  @spec read_last(client(), binary(), binary(), non_neg_integer(), count()) :: {:ok, reference()} | refusal()
+  def read_last(_client, _queue, _name, _records, _page), do: unloaded()
+  @spec next_page(tag(), reference()) :: {:ok, list() | nil} | refusal() | :pending
+  def next_page(_tag, _reader), do: unloaded()
+
+  @spec id_parse(binary()) :: {:ok, binary()} | refusal()
+  def id_parse(_id), do: unloaded()
+  @spec id_decode(binary()) :: {:ok, tuple()} | refusal()
+  def id_decode(_id), do: unloaded()
+  @spec id_encode(binary(), non_neg_integer()) :: {:ok, binary()} | refusal()
+  def id_encode(_namespace, _snowflake), do: unloaded()
+  @spec id_from_entry(binary()) :: {:ok, binary()} | refusal()
+  def id_from_entry(_entry_id), do: unloaded()
+  @spec id_to_entry(binary()) :: {:ok, binary()} | refusal()
+  def id_to_entry(_id), do: unloaded()
+
+  @spec key(binary(), binary()) :: {:ok, binary()} | refusal()
+  def key(_queue, _type), do: unloaded()
+  @spec stream_key(binary(), binary()) :: {:ok, binary()} | refusal()
+  def stream_key(_queue, _name), do: unloaded()
+  @spec slot(binary()) :: 0..16_383
+  def slot(_key), do: unloaded()
+  @spec version_key() :: binary()
+  def version_key, do: unloaded()
+
+  # Panics on demand, for the tests alone.
+  @spec panic_in_call(term()) :: no_return()
+  def panic_in_call(_argument), do: unloaded()
+  @spec panic_in_decode(term()) :: no_return()
+  def panic_in_decode(_argument), do: unloaded()
+  @spec panic_in_encode() :: no_return()
+  def panic_in_encode, do: unloaded()
+  @spec panic_in_drop() :: reference()
+  def panic_in_drop, do: unloaded()
+  @spec panic_in_task(tag()) :: :pending
+  def panic_in_task(_tag), do: unloaded()
+  @spec panic_in_message(tag()) :: :pending
+  def panic_in_message(_tag), do: unloaded()
+
+  defp unloaded, do: :erlang.nif_error(:nif_not_loaded)
+end

@@ -1,0 +1,355 @@
+defmodule EchoMQ.Stream do
+  @moduledoc """
+  Streams: appending, reading, trimming.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, first} = EchoMQ.Stream.append(bus, "shop", "orders", kind: "placed", order: "4711")
+      iex> {:ok, second} = EchoMQ.Stream.append(bus, "shop", "orders", %{"kind" => "paid", "order" => "4711"})
+      iex> first < second
+      true
+      iex> EchoMQ.Stream.read(bus, "shop", "orders", "(" <> first)
+      {:ok, [{second, %{"kind" => "paid", "order" => "4711"}}]}
+
+  ## Writers
+
+  A stream has *one writer*: one connector of one VM, whose processes may all append. A record of a second writer
+  whose id is not above the stream's top is refused with `:nonmonotonic`; it is never written elsewhere and never
+  dropped in silence.
+
+  A record is written once or reported, never twice. Where the connection breaks before the answer came, the id is
+  looked up after connecting again. Where nobody could say by the deadline, the answer is `:unknown_outcome` with the
+  id, and `append_id/5` asks again.
+
+  ## Errors
+
+  Every call can fail with `:invalid_name`, `:wrong_type`, `:auth`, `:out_of_memory`, `:server`; with `:overloaded`
+  when too many calls wait; with `:disconnected` when there was no connection until the connector's `:timeout`; with
+  `:timeout` when only the answer was late; with `:closed`. What else can happen is said with each function.
+  """
+
+  alias EchoMQ.{Connector, Error, Native, Record}
+  alias EchoMQ.Stream.Id
+
+  @typedoc """
+  The fields of a record: names are atoms or iodata, values are iodata.
+
+  Order and duplicates are kept. A map has no order that means anything: give a list of pairs where it matters. A record
+  may have no fields.
+  """
+  @type fields :: %{optional(atom() | iodata()) => iodata()} | [{atom() | iodata(), iodata()}]
+
+  @typedoc "`\"-\"` and `\"+\"` for the ends of the stream, an id, or `\"(\"` and an id that is itself left out."
+  @type bound :: String.t()
+
+  @typedoc "How many records at most."
+  @type count :: non_neg_integer() | :all
+
+  @typedoc "A record as `{id, fields}`. The id of a foreign entry is `nil`."
+  @type pair :: {Id.t() | nil, %{optional(binary()) => binary()}}
+
+  @typedoc """
+  How much to keep: that many of the newest records, or what was appended at or after an instant.
+
+  The third element says whether the server may keep some more, which is much cheaper and the default; `false` trims
+  exactly.
+  """
+  @type window ::
+          {:maxlen, non_neg_integer()}
+          | {:maxlen, non_neg_integer(), boolean()}
+          | {:minid, DateTime.t()}
+          | {:minid, DateTime.t(), boolean()}
+
+  @doc """
+  Appends one record and answers its id.
+
+  Fails with `:reserved_field` for a field named `id`, `:too_large`, `:invalid_option` without a node id,
+  `:clock_ahead`, `:nonmonotonic`, and `:unknown_outcome`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, "EVT" <> _} = EchoMQ.Stream.append(bus, "shop", "visits", [{"page", "/"}, {"page", ["/", "cart"]}])
+      iex> {:error, error} = EchoMQ.Stream.append(bus, "shop", "visits", %{"id" => "7"})
+      iex> error.code
+      :reserved_field
+  """
+  @spec append(Connector.conn(), String.t(), String.t(), fields()) :: {:ok, Id.t()} | {:error, Error.t()}
+  def append(conn, queue, name, fields) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.append(&1, client, queue, name, fields))
+    end
+  end
+
+  @doc """
+  Appends one record under an id of the caller's: to repeat history, or to ask again after `:unknown_outcome`.
+
+  Fails as `append/4` does, and with `:malformed_id` and `:kind`; it needs no node id and does not look at the clock.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> EchoMQ.Stream.append_id(bus, "shop", "history", "EVT0NgWEfAER90", kind: "placed")
+      {:ok, "EVT0NgWEfAER90"}
+      iex> {:error, error} = EchoMQ.Stream.append_id(bus, "shop", "history", "EVT000xY9Wvvcd", kind: "late")
+      iex> {error.code, error.top}
+      {:nonmonotonic, "1780512970164-28714"}
+  """
+  @spec append_id(Connector.conn(), String.t(), String.t(), Id.t(), fields()) ::
+          {:ok, Id.t()} | {:error, Error.t()}
+  def append_id(conn, queue, name, id, fields) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.append_id(&1, client, queue, name, id, fields))
+    end
+  end
+
+  @doc """
+  Appends many records in one pipeline.
+
+  Answers one result for each record, in their order: each is written or refused for itself, as by `append/4`.
+
+  With `atomic: true` the server appends all of them in one step, or none, and the answer is the list of their ids, or
+  one error; after `:unknown_outcome` it is all of them or none, and the error has the id of the first.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> records = [%{"n" => "1"}, [{"id", "2"}], [n: "3"]]
+      iex> {:ok, [{:ok, first}, {:error, error}, {:ok, third}]} = EchoMQ.Stream.append_batch(bus, "q", "log", records)
+      iex> {first < third, error.code}
+      {true, :reserved_field}
+      iex> {:error, error} = EchoMQ.Stream.append_batch(bus, "q", "log", records, atomic: true)
+      iex> error.code
+      :reserved_field
+      iex> {:ok, [_, _]} = EchoMQ.Stream.append_batch(bus, "q", "log", [[n: "4"], [n: "5"]], atomic: true)
+  """
+  @spec append_batch(Connector.conn(), String.t(), String.t(), [fields()], atomic: boolean()) ::
+          {:ok, [{:ok, Id.t()} | {:error, Error.t()}] | [Id.t()]} | {:error, Error.t()}
+  def append_batch(conn, queue, name, records, options \\ []) do
+    unless is_list(records), do: raise(ArgumentError, "the records of a batch must be a list")
+    append = appending(options)
+
+    with {:ok, client} <- Connector.client(conn) do
+      batch = fill(Native.batch(length(records)), records)
+      Native.call(&append.(&1, client, queue, name, batch))
+    end
+  end
+
+  defp appending([]), do: &Native.append_batch/5
+  defp appending(atomic: false), do: &Native.append_batch/5
+  defp appending(atomic: true), do: &Native.append_batch_atomic/5
+
+  defp appending(other),
+    do: raise(ArgumentError, "a batch takes atomic: true or false, got: #{inspect(other)}")
+
+  # The native side reads a slice at a time, so that a long list keeps no scheduler from other work.
+  defp fill(batch, []), do: batch
+  defp fill(batch, records), do: fill(batch, Native.batch_add(batch, records))
+
+  @doc """
+  Reads a range, oldest first, as pairs of id and fields.
+
+  The fields are a map: where a record has a name more than once, the last value is kept. The id of an entry that this
+  bus did not write is `nil`, and its map has all its fields. `records/6` tells more, and `stream/4` reads a long
+  range without holding all of it.
+
+  Fails with `:malformed_id` and `:kind` for a bound that is no id of a record.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, id} = EchoMQ.Stream.append(bus, "shop", "reads", [{"k", "1"}, {"k", "2"}])
+      iex> EchoMQ.Stream.read(bus, "shop", "reads", "-", "+", 10)
+      {:ok, [{id, %{"k" => "2"}}]}
+  """
+  @spec read(Connector.conn(), String.t(), String.t(), bound(), bound(), count()) ::
+          {:ok, [pair()]} | {:error, Error.t()}
+  def read(conn, queue, name, from \\ "-", to \\ "+", count \\ :all) do
+    collect(range(conn, queue, name, from, to, count, :all), &pair/1)
+  end
+
+  @doc """
+  Reads a range as `read/6` does, with all that there is to each entry.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> {:ok, _} = EchoMQ.Connector.command(bus, ["XADD", "emq:{shop}:stream:foreign", "5-1", "k", "v"])
+      iex> EchoMQ.Stream.records(bus, "shop", "foreign")
+      {:ok, [%EchoMQ.Record{id: nil, entry_id: "5-1", fields: [{"k", "v"}], foreign?: true}]}
+  """
+  @spec records(Connector.conn(), String.t(), String.t(), bound(), bound(), count()) ::
+          {:ok, [Record.t()]} | {:error, Error.t()}
+  def records(conn, queue, name, from \\ "-", to \\ "+", count \\ :all) do
+    collect(range(conn, queue, name, from, to, count, :all), &record/1)
+  end
+
+  @doc """
+  Reads what was appended between two instants, both included, oldest first; pairs as of `read/6`.
+
+  An instant is cut to its millisecond. Fails with `:invalid_window` when the second is before the first.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> {:ok, id} = EchoMQ.Stream.append_id(bus, "shop", "window", "EVT0NgWEfAER90", kind: "placed")
+      iex> EchoMQ.Stream.read_window(bus, "shop", "window", ~U[2026-06-03 00:00:00Z], ~U[2026-06-03 23:59:59.999Z])
+      {:ok, [{id, %{"kind" => "placed"}}]}
+      iex> EchoMQ.Stream.read_window(bus, "shop", "window", ~U[2026-06-04 00:00:00Z], ~U[2026-06-05 00:00:00Z], 10)
+      {:ok, []}
+  """
+  @spec read_window(Connector.conn(), String.t(), String.t(), DateTime.t(), DateTime.t(), count()) ::
+          {:ok, [pair()]} | {:error, Error.t()}
+  def read_window(conn, queue, name, first, last, count \\ :all) do
+    collect(window(conn, queue, name, first, last, count, :all), &pair/1)
+  end
+
+  @doc """
+  Reads what was appended at or after an instant, oldest first; pairs as of `read/6`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> {:ok, id} = EchoMQ.Stream.append_id(bus, "shop", "since", "EVT0NgWEfAER90", kind: "placed")
+      iex> EchoMQ.Stream.read_since(bus, "shop", "since", ~U[2026-06-03 18:56:10.164Z])
+      {:ok, [{id, %{"kind" => "placed"}}]}
+  """
+  @spec read_since(Connector.conn(), String.t(), String.t(), DateTime.t(), count()) ::
+          {:ok, [pair()]} | {:error, Error.t()}
+  def read_since(conn, queue, name, first, count \\ :all) do
+    collect(since(conn, queue, name, first, count, :all), &pair/1)
+  end
+
+  @doc """
+  Reads the newest records, newest first; pairs as of `read/6`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, [{:ok, _}, {:ok, second}]} = EchoMQ.Stream.append_batch(bus, "shop", "last", [[n: "1"], [n: "2"]])
+      iex> EchoMQ.Stream.read_last(bus, "shop", "last", 1)
+      {:ok, [{second, %{"n" => "2"}}]}
+  """
+  @spec read_last(Connector.conn(), String.t(), String.t(), non_neg_integer()) ::
+          {:ok, [pair()]} | {:error, Error.t()}
+  def read_last(conn, queue, name, count) do
+    collect(last(conn, queue, name, count, :all), &pair/1)
+  end
+
+  @doc """
+  Reads lazily: an enumerable of `EchoMQ.Record`, asked for a page at a time, so that any range can be read in bounded
+  memory.
+
+  What to read is said by `:from` and `:to` (`t:bound/0`), or by `window: {first, last}`, `since: instant` or
+  `last: count`. `:count` bounds how many records there are in all, `:page_size` how many are asked for at a time, 1 000
+  unless it is said. Nothing is asked for before it is enumerated; it may be enumerated again, and then reads again. A
+  call that fails raises its `EchoMQ.Error` there.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "long", for(n <- 1..500, do: [n: to_string(n)]))
+      iex> EchoMQ.Stream.stream(bus, "shop", "long", page_size: 100)
+      ...> |> Stream.map(fn record -> Map.new(record.fields)["n"] end)
+      ...> |> Stream.drop(250)
+      ...> |> Enum.take(2)
+      ["251", "252"]
+  """
+  @spec stream(Connector.conn(), String.t(), String.t(), keyword()) :: Enumerable.t()
+  def stream(conn, queue, name, options \\ []) do
+    open = opening(conn, queue, name, options)
+    Stream.resource(fn -> told!(open.()) end, &next/1, fn _reader -> :ok end)
+  end
+
+  defp next(reader) do
+    case told!(Native.call(&Native.next_page(&1, reader))) do
+      nil -> {:halt, reader}
+      page -> {Enum.map(page, &record/1), reader}
+    end
+  end
+
+  defp told!({:ok, value}), do: value
+  defp told!({:error, error}), do: raise(error)
+
+  defp opening(conn, queue, name, options) do
+    unless Keyword.keyword?(options),
+      do: raise(ArgumentError, "the options of a stream must be a keyword list")
+
+    {count, options} = Keyword.pop(options, :count, :all)
+    {page, what} = Keyword.pop(options, :page_size, :all)
+
+    case what do
+      [window: {first, last}] ->
+        fn -> window(conn, queue, name, first, last, count, page) end
+
+      [since: first] ->
+        fn -> since(conn, queue, name, first, count, page) end
+
+      [last: records] when count == :all ->
+        fn -> last(conn, queue, name, records, page) end
+
+      ends ->
+        ends = Keyword.validate!(ends, from: "-", to: "+")
+        fn -> range(conn, queue, name, ends[:from], ends[:to], count, page) end
+    end
+  end
+
+  @doc """
+  Lets go of old records and answers how many went.
+
+  Nothing looks at who has read them. Fails with `:unknown_outcome` when the connection broke before the answer came;
+  trimming again does no harm then.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "trim", [[n: "1"], [n: "2"], [n: "3"]])
+      iex> EchoMQ.Stream.trim(bus, "shop", "trim", {:maxlen, 1, false})
+      {:ok, 2}
+      iex> EchoMQ.Stream.trim(bus, "shop", "trim", {:minid, DateTime.utc_now() |> DateTime.add(60), false})
+      {:ok, 1}
+  """
+  @spec trim(Connector.conn(), String.t(), String.t(), window()) ::
+          {:ok, non_neg_integer()} | {:error, Error.t()}
+  def trim(conn, queue, name, {kind, keep}), do: trim(conn, queue, name, {kind, keep, true})
+
+  def trim(conn, queue, name, {:maxlen, records, approximate?}) when is_boolean(approximate?) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.trim_max_len(&1, client, queue, name, records, not approximate?))
+    end
+  end
+
+  def trim(conn, queue, name, {:minid, instant, approximate?}) when is_boolean(approximate?) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.trim_min_id(&1, client, queue, name, micros(instant), not approximate?))
+    end
+  end
+
+  def trim(_conn, _queue, _name, window) do
+    raise ArgumentError,
+          "a window must be {:maxlen, count} or {:minid, instant}, with a boolean behind it or not, got: " <>
+            inspect(window)
+  end
+
+  defp range(conn, queue, name, from, to, count, page) do
+    with {:ok, client} <- Connector.client(conn),
+         do: Native.read(client, queue, name, {from, to}, count, page)
+  end
+
+  defp window(conn, queue, name, first, last, count, page) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.read_window(client, queue, name, {micros(first), micros(last)}, count, page)
+    end
+  end
+
+  defp since(conn, queue, name, first, count, page) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.read_since(client, queue, name, micros(first), count, page)
+    end
+  end
+
+  defp last(conn, queue, name, records, page) do
+    with {:ok, client} <- Connector.client(conn), do: Native.read_last(client, queue, name, records, page)
+  end
+
+  # The whole of a reader as one list, each entry converted.
+  defp collect(opened, convert, pages \\ []) do
+    with {:ok, reader} <- opened, {:ok, page} <- Native.call(&Native.next_page(&1, reader)) do
+      case page do
+        nil -> {:ok, pages |> Enum.reverse() |> Enum.concat()}
+        page -> collect(opened, convert, [Enum.map(page, convert) | pages])
+      end
+    end
+  end
+
+  defp pair({id, _entry_id, fields}), do: {id, Map.new(fields)}
+
+  defp record({id, entry_id, fields}) do
+    %Record{id: id, entry_id: entry_id, fields: fields, foreign?: is_nil(id)}
+  end
+
+  defp micros(%DateTime{} = instant), do: DateTime.to_unix(instant, :microsecond)
+
+  defp micros(other) do
+    raise ArgumentError, "an instant must be a DateTime, got: #{inspect(other)}"
+  end
+end

@@ -1,0 +1,85 @@
+//! Errors: the core's become `EchoMQ.Error`, arguments of a wrong type raise `ArgumentError`.
+
+use crate::atoms;
+use crate::term::IntoTerm;
+use echomq::Code;
+use rustler::{Atom, Encoder, Env, NifException, NifResult, Term};
+
+/// `EchoMQ.Error`.
+#[derive(NifException)]
+#[module = "EchoMQ.Error"]
+struct Exception {
+    code: Atom,
+    message: String,
+    subject: Option<String>,
+    id: Option<String>,
+    top: Option<String>,
+}
+
+/// `ArgumentError`.
+#[derive(NifException)]
+#[module = "ArgumentError"]
+struct ArgumentError {
+    message: String,
+}
+
+/// Why a call ends before it has begun.
+pub(crate) enum Refusal {
+    /// The core refused it: `{:error, error}`.
+    Core(echomq::Error),
+    /// An argument has a type that makes no sense: an exception.
+    Argument(String),
+}
+
+impl Refusal {
+    pub(crate) fn argument(why: impl Into<String>) -> Self {
+        Self::Argument(why.into())
+    }
+}
+
+impl From<echomq::Error> for Refusal {
+    fn from(error: echomq::Error) -> Self {
+        Self::Core(error)
+    }
+}
+
+/// Runs the body of a function and answers what Elixir gets.
+pub(crate) fn call<'a>(
+    env: Env<'a>,
+    body: impl FnOnce() -> Result<Term<'a>, Refusal>,
+) -> NifResult<Term<'a>> {
+    match body() {
+        Ok(answer) => Ok(answer),
+        Err(Refusal::Core(error)) => Ok(refused(env, error)),
+        Err(Refusal::Argument(message)) => {
+            Err(rustler::Error::RaiseTerm(Box::new(ArgumentError { message })))
+        }
+    }
+}
+
+/// `{:error, error}`.
+pub(crate) fn refused(env: Env<'_>, error: echomq::Error) -> Term<'_> {
+    (atoms::error(), error.into_term(env)).encode(env)
+}
+
+impl IntoTerm for echomq::Error {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        let text = |part: Option<&str>| part.map(str::to_owned);
+        // An atom can be made of any code's word: they are short and plain.
+        let code = Atom::from_str(env, self.code().as_str()).unwrap_or_else(|_| atoms::error());
+        Exception {
+            code,
+            message: self.message().to_owned(),
+            subject: text(self.subject()),
+            id: text(self.id()),
+            top: text(self.top()),
+        }
+        .encode(env)
+    }
+}
+
+/// The word of every code, in the core's order.
+#[rustler::nif]
+fn codes() -> Vec<&'static str> {
+    Code::ALL.iter().map(|code| code.as_str()).collect()
+}

@@ -1,0 +1,26 @@
+//! The native half of the Elixir face: it converts arguments, calls the core, converts the answer.
+//!
+//! No function here waits, and none is dirty. What has to wait for the server is submitted; its answer is sent to the
+//! caller as the message `{tag, answer}` from a thread of the core's runtime. See `reply.rs`.
+
+mod argument;
+mod batch;
+mod client;
+mod command;
+mod error;
+mod fault;
+mod fields;
+mod id;
+mod keyspace;
+mod reader;
+mod record;
+mod reply;
+mod stream;
+mod term;
+
+/// Atoms that more than one module needs.
+mod atoms {
+    rustler::atoms! { ok, error, pending, nil }
+}
+
+rustler::init!("Elixir.EchoMQ.Native");

@@ -1,0 +1,13 @@
+//! Records as `{id, entry_id, fields}`: the id is nil for a foreign entry, the fields are pairs in order.
+
+use crate::term::IntoTerm;
+use echomq::Record;
+use rustler::{Encoder, Env, Term};
+
+impl IntoTerm for Record {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        let id = self.id().into_term(env);
+        let entry_id = self.entry_id().into_term(env);
+        (id, entry_id, self.into_fields().into_term(env)).encode(env)
+    }
+}

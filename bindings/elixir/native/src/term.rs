@@ -1,0 +1,138 @@
+//! Terms of what the core answers.
+
+use crate::atoms;
+use crate::reply::LARGE;
+use echomq::{BrandedId, EntryId, EventId, Reply};
+use rustler::{Atom, Encoder, Env, NewBinary, Term};
+
+/// What becomes a term. Unlike rustler's `Encoder` it may be taken apart for that.
+pub(crate) trait IntoTerm {
+    fn into_term(self, env: Env<'_>) -> Term<'_>;
+
+    /// Whether that takes long.
+    fn is_large(&self) -> bool {
+        false
+    }
+}
+
+/// A binary with a copy of the bytes.
+pub(crate) fn binary<'a>(env: Env<'a>, bytes: &[u8]) -> Term<'a> {
+    let mut binary = NewBinary::new(env, bytes.len());
+    binary.as_mut_slice().copy_from_slice(bytes);
+    binary.into()
+}
+
+pub(crate) fn list<T: IntoTerm>(env: Env<'_>, items: impl IntoIterator<Item = T>) -> Term<'_> {
+    items.into_iter().map(|item| item.into_term(env)).collect::<Vec<_>>().encode(env)
+}
+
+impl<T: IntoTerm> IntoTerm for echomq::Result<T> {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        match self {
+            Ok(value) => (atoms::ok(), value.into_term(env)).encode(env),
+            Err(error) => crate::error::refused(env, error),
+        }
+    }
+
+    fn is_large(&self) -> bool {
+        self.as_ref().is_ok_and(T::is_large)
+    }
+}
+
+impl<T: IntoTerm> IntoTerm for Vec<T> {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        list(env, self)
+    }
+
+    fn is_large(&self) -> bool {
+        self.len() > LARGE
+    }
+}
+
+impl<T: IntoTerm> IntoTerm for Option<T> {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.map_or_else(|| atoms::nil().to_term(env), |value| value.into_term(env))
+    }
+
+    fn is_large(&self) -> bool {
+        self.as_ref().is_some_and(T::is_large)
+    }
+}
+
+impl<T: IntoTerm, U: IntoTerm> IntoTerm for (T, U) {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        (self.0.into_term(env), self.1.into_term(env)).encode(env)
+    }
+}
+
+impl IntoTerm for Vec<u8> {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        binary(env, &self)
+    }
+}
+
+impl IntoTerm for String {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        binary(env, self.as_bytes())
+    }
+}
+
+impl IntoTerm for EventId {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        binary(env, self.as_bytes())
+    }
+}
+
+impl IntoTerm for BrandedId {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        binary(env, self.as_bytes())
+    }
+}
+
+impl IntoTerm for EntryId {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.to_string().into_term(env)
+    }
+}
+
+impl IntoTerm for u64 {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.encode(env)
+    }
+}
+
+impl IntoTerm for usize {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.encode(env)
+    }
+}
+
+impl IntoTerm for Atom {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.to_term(env)
+    }
+}
+
+mod numbers {
+    rustler::atoms! { infinity, negative_infinity, nan }
+}
+
+impl IntoTerm for Reply {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        match self {
+            Self::Nil => atoms::nil().to_term(env),
+            Self::Int(number) => number.encode(env),
+            Self::Double(number) if number.is_finite() => number.encode(env),
+            // Erlang's floats are finite.
+            Self::Double(number) if number.is_nan() => numbers::nan().to_term(env),
+            Self::Double(number) if number > 0.0 => numbers::infinity().to_term(env),
+            Self::Double(_) => numbers::negative_infinity().to_term(env),
+            Self::Boolean(value) => value.encode(env),
+            Self::Bytes(bytes) => bytes.into_term(env),
+            Self::List(items) => list(env, items),
+            Self::Map(members) => list(env, members),
+            // The core may learn further kinds of replies; none of them is lost in silence.
+            other => format!("{other:?}").into_term(env),
+        }
+    }
+}

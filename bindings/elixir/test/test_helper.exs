@@ -1,0 +1,2 @@
+EchoMQ.Test.Server.start_shared()
+ExUnit.start()

@@ -1,0 +1,150 @@
+const native = require('./native');
+const { count, kindOf, optional, text } = require('./arguments');
+const { call } = require('./calls');
+const { asTexts } = require('./options');
+const { packCommand, packCommands } = require('./pack');
+const { Stream } = require('./stream');
+
+/**
+ * How a client's connection stands.
+ *
+ * @typedef {object} Status
+ * @property {boolean} connected Whether there is a connection, as far as the client has noticed.
+ * @property {number} reconnects How often the client has connected again.
+ */
+
+/**
+ * @typedef {object} CommandOptions
+ * @property {boolean} [raw] Whether texts in the reply are buffers. Otherwise they are strings, in which bytes that are
+ *   not valid UTF-8 read as U+FFFD.
+ * @property {AbortSignal} [signal] As for every call.
+ */
+
+/**
+ * A client of one server.
+ *
+ * It has one connection, which all calls use at once and which is made again by itself whenever it breaks; until then
+ * calls wait, up to their `timeout`. A client on its own does not keep the process alive; a call that waits does.
+ */
+class Client {
+  #native;
+
+  /**
+   * @internal
+   * @param {import('./native').NativeClient} client
+   */
+  constructor(client) {
+    this.#native = client;
+  }
+
+  /**
+   * Connects to `redis://`, `rediss://`, `valkey://` or `valkeys://` with `[user[:password]@]host[:port][/database]`, or
+   * to `unix:///path`. Options may also follow as the URL's query, by their names in snake_case.
+   *
+   * Fails with `invalid_option`, `tls`, `auth`, `version_fence`, or `disconnected` when the server cannot be reached
+   * within `connectTimeout`.
+   *
+   * ```js
+   * const client = await Client.connect('redis://localhost', { nodeId: 7 });
+   * ```
+   *
+   * @param {string} url
+   * @param {import('./generated').ConnectOptions} [options]
+   * @returns {Promise<Client>}
+   */
+  static async connect(url, options = {}) {
+    if (typeof options !== 'object' || options === null) {
+      throw new TypeError(`The options are an object, not ${kindOf(options)}`);
+    }
+    const { signal, ...others } = options;
+    const { names, values } = asTexts(others);
+    return new Client(await call((slot) => native.connect(slot, text('A URL', url), names, values), signal));
+  }
+
+  /**
+   * A stream of a queue. Throws with `invalid_name`.
+   *
+   * @param {string} queue
+   * @param {string} name
+   * @returns {Stream}
+   */
+  stream(queue, name) {
+    return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name)));
+  }
+
+  /**
+   * Makes one id, for {@link Stream.appendId}.
+   *
+   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   *
+   * @returns {string}
+   */
+  mint() {
+    return this.#native.mint();
+  }
+
+  /**
+   * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
+   *
+   * It shares the connection with every other call, so it must not make the server wait. Fails with `unknown_outcome`
+   * when the connection broke before the answer came, and with the code of what the server answered.
+   *
+   * ```js
+   * const length = await client.command(['XLEN', stream.key]);
+   * ```
+   *
+   * @param {readonly import('./pack').Value[]} command
+   * @param {CommandOptions} [options]
+   * @returns {Promise<import('./reply').Reply>}
+   */
+  command(command, options) {
+    return call((slot) => this.#native.command(slot, ...packCommand(command), options?.raw === true), options?.signal);
+  }
+
+  /**
+   * Sends many commands in one pipeline; answers a reply or an error for each. See {@link Client.command}.
+   *
+   * @param {Iterable<readonly import('./pack').Value[]>} commands
+   * @param {CommandOptions} [options]
+   * @returns {Promise<(import('./reply').Reply | import('./errors').EchoMQError)[]>}
+   */
+  pipeline(commands, options) {
+    return call(
+      (slot) => this.#native.pipeline(slot, ...packCommands(commands), options?.raw === true),
+      options?.signal,
+    );
+  }
+
+  /**
+   * How the connection stands.
+   *
+   * @returns {Status}
+   */
+  get status() {
+    return this.#native.status();
+  }
+
+  /**
+   * Takes no more calls, waits for those under way, and closes the connection.
+   *
+   * What is not done within that many milliseconds is given up; answers how many calls that were. Without a time it waits
+   * until each call has ended or met its own deadline. Closing again answers 0.
+   *
+   * @param {number} [withinMs]
+   * @returns {Promise<number>}
+   */
+  close(withinMs) {
+    return call((slot) => this.#native.close(slot, optional(count, 'The time to close within', withinMs)));
+  }
+
+  /**
+   * Closes the client, for `await using`. See {@link Client.close}.
+   *
+   * @returns {Promise<void>}
+   */
+  async [Symbol.asyncDispose]() {
+    await this.close();
+  }
+}
+
+module.exports = { Client };

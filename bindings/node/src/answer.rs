@@ -1,0 +1,152 @@
+//! What the core answers, made into values of JavaScript's.
+
+use crate::error::make_error;
+use echomq::{EventId, Record, Reply, Status};
+use napi::bindgen_prelude::{BigInt, BufferSlice, Null, ToNapiValue};
+use napi::{Env, Result, check_status, sys};
+use napi_derive::napi;
+use std::ptr;
+
+/// A value of JavaScript's, good until the present call of JavaScript's ends.
+pub(crate) type Value = sys::napi_value;
+
+/// What the core answers.
+pub(crate) trait IntoJs: Send + 'static {
+    /// Makes it a value of the environment that runs now.
+    fn into_js(self, env: &Env) -> Result<Value>;
+}
+
+/// Makes a value of what the napi crate knows how to convert.
+pub(crate) fn value(env: &Env, from: impl ToNapiValue) -> Result<Value> {
+    // SAFETY: who holds an `Env` runs on its thread, within a call of it.
+    unsafe { ToNapiValue::to_napi_value(env.raw(), from) }
+}
+
+/// Makes an array of values.
+pub(crate) fn array(env: &Env, items: impl ExactSizeIterator<Item = Result<Value>>) -> Result<Value> {
+    let mut array = ptr::null_mut();
+    // SAFETY: as in `value`; the items belong to the same environment.
+    unsafe {
+        check_status!(sys::napi_create_array_with_length(env.raw(), items.len(), &mut array))?;
+        for (at, item) in (0..).zip(items) {
+            check_status!(sys::napi_set_element(env.raw(), array, at, item?))?;
+        }
+    }
+    Ok(array)
+}
+
+fn buffer(env: &Env, bytes: &[u8]) -> Result<Value> {
+    value(env, &BufferSlice::copy_from(env, bytes)?)
+}
+
+impl<T: IntoJs> IntoJs for echomq::Result<T> {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        match self {
+            Ok(value) => value.into_js(env),
+            Err(error) => make_error(env, &error),
+        }
+    }
+}
+
+impl<T: IntoJs> IntoJs for Option<T> {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        match self {
+            Some(value) => value.into_js(env),
+            None => value(env, ()),
+        }
+    }
+}
+
+impl<T: IntoJs> IntoJs for Vec<T> {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        array(env, self.into_iter().map(|item| item.into_js(env)))
+    }
+}
+
+impl IntoJs for EventId {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self.as_str())
+    }
+}
+
+/// Counts stay far below 2^53, up to which JavaScript's numbers are exact.
+impl IntoJs for u64 {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self as f64)
+    }
+}
+
+impl IntoJs for usize {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self as f64)
+    }
+}
+
+/// One array: branded id or null, entry id, then names and values, as strings where they are valid UTF-8 and as
+/// buffers where they are not, so that no byte is lost.
+impl IntoJs for Record {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        let mut row = vec![
+            match self.id() {
+                Some(id) => id.into_js(env)?,
+                None => value(env, Null)?,
+            },
+            value(env, self.entry_id().to_string())?,
+        ];
+        for part in self.fields().iter().flat_map(|(name, value)| [name, value]) {
+            row.push(match str::from_utf8(part) {
+                Ok(text) => value(env, text)?,
+                Err(_) => buffer(env, part)?,
+            });
+        }
+        array(env, row.into_iter().map(Ok))
+    }
+}
+
+/// A reply, with all its texts as bytes or all of them as strings.
+pub(crate) struct Spoken {
+    pub(crate) reply: Reply,
+    pub(crate) raw: bool,
+}
+
+impl IntoJs for Spoken {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        spoken(env, self.reply, self.raw)
+    }
+}
+
+fn spoken(env: &Env, reply: Reply, raw: bool) -> Result<Value> {
+    match reply {
+        Reply::Nil => value(env, Null),
+        Reply::Int(number) if number.unsigned_abs() < 1 << 53 => value(env, number),
+        Reply::Int(number) => value(env, BigInt::from(number)),
+        Reply::Double(number) => value(env, number),
+        Reply::Boolean(truth) => value(env, truth),
+        Reply::Bytes(bytes) if raw => buffer(env, &bytes),
+        Reply::Bytes(bytes) => value(env, &*String::from_utf8_lossy(&bytes)),
+        Reply::List(items) => array(env, items.into_iter().map(|item| spoken(env, item, raw))),
+        Reply::Map(members) => array(
+            env,
+            members.into_iter().map(|(name, value)| {
+                array(env, [name, value].into_iter().map(|part| spoken(env, part, raw)))
+            }),
+        ),
+        // Reached only by a kind of reply that the core learned of and this face did not.
+        _ => Err(napi::Error::from_reason("the reply is of a kind that has no form in JavaScript")),
+    }
+}
+
+/// How a connection stands.
+#[napi(object)]
+pub struct ConnectionStatus {
+    /// Whether there is a connection, as far as the client has noticed.
+    pub connected: bool,
+    /// How often the client has connected again.
+    pub reconnects: f64,
+}
+
+impl From<Status> for ConnectionStatus {
+    fn from(status: Status) -> Self {
+        Self { connected: status.connected, reconnects: status.reconnects as f64 }
+    }
+}

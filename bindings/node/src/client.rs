@@ -1,0 +1,120 @@
+//! A client of the core.
+
+use crate::answer::{ConnectionStatus, IntoJs, Spoken, Value, value};
+use crate::completion::{Queue, Ticket};
+use crate::error::or_throw;
+use crate::host::Host;
+use crate::packed::Packed;
+use crate::stream::NativeStream;
+use echomq::{Client, Options};
+use napi::bindgen_prelude::Unknown;
+use napi::{Env, Result, Status};
+use napi_derive::napi;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client.
+#[napi]
+pub struct NativeClient {
+    client: Client,
+    queue: Arc<Queue>,
+}
+
+/// Connects, with options by name and text; answers a client.
+#[napi(catch_unwind)]
+pub fn connect(env: Env, slot: u32, url: String, names: Vec<String>, values: Vec<String>) -> Result<()> {
+    let queue = Host::of(&env)?.queue.clone();
+    let options = || {
+        let mut options = Options::new(&url)?;
+        for (name, value) in names.iter().zip(&values) {
+            options.set(name, value)?;
+        }
+        Ok(options)
+    };
+    let options = or_throw(&env, options())?;
+    Ticket::new(&queue, slot).answer_from(async move {
+        let client = Client::connect(&options).await?;
+        Ok(NativeClient { client, queue })
+    });
+    Ok(())
+}
+
+impl IntoJs for NativeClient {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self)
+    }
+}
+
+#[napi]
+impl NativeClient {
+    /// A stream of a queue.
+    #[napi(catch_unwind)]
+    pub fn stream(&self, env: Env, queue: String, name: String) -> Result<NativeStream> {
+        let stream = or_throw(&env, self.client.stream(&queue, &name))?;
+        Ok(NativeStream::new(stream, self.queue.clone()))
+    }
+
+    /// Makes one id.
+    #[napi(catch_unwind)]
+    pub fn mint(&self, env: Env) -> Result<String> {
+        or_throw(&env, self.client.mint()).map(String::from)
+    }
+
+    /// Sends one command; answers its reply.
+    #[napi(catch_unwind)]
+    pub fn command(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+        raw: bool,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let pending = self.client.command(packed.lists().flatten());
+        let ticket = Ticket::new(&self.queue, slot);
+        pending.on_complete(move |reply| ticket.answer(reply.map(|reply| Spoken { reply, raw })));
+        Ok(())
+    }
+
+    /// Sends many commands; answers a reply or an error for each.
+    #[napi(catch_unwind)]
+    pub fn pipeline(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+        raw: bool,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let spoken = move |reply: echomq::Result<_>| reply.map(|reply| Spoken { reply, raw });
+        let pending = self.client.pipeline(packed.lists());
+        let ticket = Ticket::new(&self.queue, slot);
+        pending.on_complete(move |replies| {
+            ticket.answer(replies.map(|replies| replies.into_iter().map(spoken).collect::<Vec<_>>()));
+        });
+        Ok(())
+    }
+
+    /// Closes the client, within that many milliseconds or however long it takes; answers how many calls were given up.
+    #[napi(catch_unwind)]
+    pub fn close(&self, slot: u32, within: Option<f64>) -> Result<()> {
+        let within = match within {
+            Some(ms) => Duration::try_from_secs_f64(ms / 1_000.0)
+                .map_err(|error| napi::Error::new(Status::InvalidArg, error.to_string()))?,
+            None => Duration::MAX,
+        };
+        let client = self.client.clone();
+        Ticket::new(&self.queue, slot).answer_from(async move { Ok(client.close(within).await) });
+        Ok(())
+    }
+
+    /// How the connection stands.
+    #[napi(catch_unwind)]
+    pub fn status(&self) -> ConnectionStatus {
+        self.client.status().into()
+    }
+}

@@ -1,0 +1,39 @@
+//! The Node face of echomq: it converts what JavaScript gave, makes one call of the core, and converts the answer.
+//!
+//! Nothing here is called by users: the package's `lib` folder is the surface, and `lib/native.d.ts` lists what this
+//! module gives it. A call that waits is given a *slot*, a number by which JavaScript finds its promise again; its
+//! answer travels through the queue of `completion.rs`. A call that does not wait answers or throws.
+//!
+//! Every function catches panics, so that a defect ends in an exception of its caller.
+
+pub mod answer;
+pub mod client;
+mod completion;
+mod error;
+pub mod host;
+pub mod id;
+pub mod keyspace;
+mod packed;
+pub mod reader;
+pub mod stream;
+pub mod trial;
+
+use napi_derive::napi;
+
+/// The version of the core.
+#[napi(catch_unwind)]
+pub fn version() -> &'static str {
+    echomq::VERSION
+}
+
+/// Every code that an error can have.
+#[napi(catch_unwind)]
+pub fn codes() -> Vec<&'static str> {
+    echomq::Code::ALL.iter().map(|code| code.as_str()).collect()
+}
+
+/// The names of all options.
+#[napi(catch_unwind)]
+pub fn option_names() -> Vec<&'static str> {
+    echomq::Options::NAMES.to_vec()
+}

@@ -1,0 +1,91 @@
+const assert = require('node:assert/strict');
+const { describe, test } = require('node:test');
+const { child, suite } = require('./suite');
+
+const MEGABYTE = 1 << 20;
+
+/** Runs work until it is warm, then more of it, and says by how many bytes the process has grown. */
+const GROWTH = `
+  async function growth(work, warm, times) {
+    await work(warm);
+    const size = async () => {
+      for (let n = 0; n < 5; n++) {
+        gc();
+        await new Promise(setImmediate);
+      }
+      return process.memoryUsage().rss;
+    };
+    const before = await size();
+    await work(times);
+    return (await size()) - before;
+  }
+`;
+
+describe('memory', () => {
+  const full = suite('--maxmemory', '1mb', '--maxmemory-policy', 'noeviction');
+  const at = suite();
+
+  async function grownBy(script, url) {
+    // The engine's young generation stays as small as it is, so that only what is kept can grow.
+    const flags = ['--expose-gc', '--max-semi-space-size=1'];
+    const { code, signal, stdout, stderr } = await child(`${GROWTH}\n${script}`, { url, flags });
+    assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: '' });
+    return Number(stdout);
+  }
+
+  test('200 000 appends that the server refuses leave nothing behind', async () => {
+    const script = `
+      echomq.Client.connect(url, { nodeId: 1 }).then(async (client) => {
+        const stream = client.stream('memory', 'full');
+        const refused = async (times) => {
+          for (let n = 0; n < times; n += 500) {
+            const calls = Array.from({ length: 500 }, () => stream.append({ k: 'v' }));
+            for (const { reason } of await Promise.allSettled(calls)) {
+              if (reason.code !== 'out_of_memory') throw reason;
+            }
+          }
+        };
+        console.log(await growth(refused, 50_000, 200_000));
+      });`;
+    const bytes = await grownBy(script, full.server.url);
+    assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
+  });
+
+  test('5 000 clients opened and closed, and 100 000 appends, leave nothing behind', async () => {
+    const script = `
+      const clients = async (times) => {
+        for (let n = 0; n < times; n += 20) {
+          await Promise.all(Array.from({ length: 20 }, async () => {
+            const client = await echomq.Client.connect(url, { nodeId: 1 });
+            const stream = client.stream('memory', 'clients');
+            const calls = Array.from({ length: 20 }, () => stream.append({ k: 'v' }).catch(() => {}));
+            await Promise.all(calls);
+            // Its answer comes after the client is closed and forgotten.
+            stream.append({ k: 'v' }).catch(() => {});
+            client.close(0);
+          }));
+        }
+      };
+      growth(clients, 1_000, 5_000).then(console.log);`;
+    const bytes = await grownBy(script, at.server.url);
+    assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
+  });
+
+  test('clients that are forgotten without being closed are let go of, with their connections', async () => {
+    const script = `
+      const forget = async (times) => {
+        for (let n = 0; n < times; n++) await echomq.Client.connect(url, { nodeId: 1 });
+      };
+      (async () => {
+        await forget(300);
+        const client = await echomq.Client.connect(url);
+        const left = async () => Number(/connected_clients:(\\d+)/.exec(await client.command(['INFO', 'clients']))[1]);
+        while ((await left()) > 10) {
+          gc();
+          await new Promise(setImmediate);
+        }
+        console.log(0);
+      })();`;
+    assert.equal(await grownBy(script, at.server.url), 0);
+  });
+});

@@ -1,0 +1,100 @@
+// A user's program, compiled strictly by the tests as an ES module and as a CommonJS module. It is not run.
+
+import {
+  BrandedId,
+  Client,
+  type Code,
+  type ConnectOptions,
+  coreVersion,
+  EchoMQError,
+  EntryId,
+  EventId,
+  type Fields,
+  Keyspace,
+  NonmonotonicError,
+  type Reader,
+  type Record,
+  type Reply,
+  type Status,
+  type Stream,
+  version,
+} from 'echomq';
+
+const options: ConnectOptions = { nodeId: 7, timeout: '2000', maxClockAhead: 'none', signal: AbortSignal.timeout(10) };
+
+async function program(url: string): Promise<void> {
+  const client: Client = await Client.connect(url, options);
+  const disposable: AsyncDisposable = client;
+  const stream: Stream = client.stream('codemojex', 'events');
+
+  const fields: Fields = { kind: 'guessed', picture: new Uint8Array(2) };
+  const id: string = await stream.append(fields);
+  await stream.append([
+    ['k', 'v'],
+    [new Uint8Array(1), Buffer.from('w')],
+  ] as const);
+  await stream.append(new Map([['k', 'v']]), { signal: AbortSignal.abort() });
+  await stream.appendId(id, []);
+  const results: (string | EchoMQError)[] = await stream.appendBatch([fields, { k: 'v' }]);
+  const ids: string[] = await stream.appendBatch(new Set([fields]), { atomic: true });
+
+  const reader: Reader = stream.read({ from: id, to: '+', limit: 10, pageSize: 5 });
+  for await (const record of reader) {
+    const name: string | null = record.id;
+    const [key, value]: [string, string] = record.fields[0] ?? ['', ''];
+    const raw: Buffer | undefined = record.raw[0]?.[1];
+    const first: string | undefined = record.get('kind');
+    const foreign: boolean = record.foreign;
+    console.log(name, key, value, raw, first, foreign, record.entryId);
+  }
+  for await (const page of stream.readWindow(new Date(0), new Date()).pages()) console.log(page.length);
+  const last: Record[] = await stream.readLast(5).toArray();
+  const since: Record[] = await stream.readSince(new Date(), { limit: 1 }).toArray();
+  const removed: number = await stream.trim({ maxLen: 10, exact: true });
+  const gone: number = await stream.trim({ minId: new Date() });
+
+  const reply: Reply = await client.command(['XLEN', stream.key]);
+  const replies: (Reply | EchoMQError)[] = await client.pipeline([['PING'], ['GET', new Uint8Array(1)]], { raw: true });
+  const status: Status = client.status;
+  const unfinished: number = await client.close(1000);
+  console.log(disposable, results, ids, last, since, removed, gone, reply, replies, status.connected, unfinished);
+}
+
+function explain(error: unknown): Code | undefined {
+  if (error instanceof NonmonotonicError) {
+    const code: 'nonmonotonic' = error.code;
+    console.log(code, error.top, error.id, error.subject, error.message);
+  }
+  return error instanceof EchoMQError ? error.code : undefined;
+}
+
+const snowflake: bigint = BrandedId.parse('USR0KHTOWnGLuC').snowflake;
+const text: string = BrandedId.encode('EVT', snowflake);
+const parts: EventId = EventId.parse(text);
+const at: number = parts.unixMs + parts.node + parts.sequence;
+const seq: bigint = EntryId.parse(parts.entryId).seq;
+const slot: number = Keyspace.slot(new Keyspace('orders').stream('events'));
+
+// What must not compile:
+async function mistakes(client: Client, stream: Stream): Promise<void> {
+  // @ts-expect-error an id is no number
+  await stream.appendId(1, {});
+  // @ts-expect-error nor is a bound
+  stream.read({ from: 1 });
+  // @ts-expect-error a value is text or bytes
+  await stream.append({ k: 1 });
+  // @ts-expect-error an instant is a Date
+  stream.readSince(0);
+  // @ts-expect-error one of the two
+  await stream.trim({});
+  // @ts-expect-error no such option
+  await Client.connect('redis://localhost', { nodId: 1 });
+  // @ts-expect-error clients come from connect
+  new Client();
+  // @ts-expect-error a snowflake is a bigint
+  BrandedId.encode('EVT', 1);
+  // @ts-expect-error the answer of a read-only kind
+  client.status.connected.toFixed();
+}
+
+console.log(program, explain, mistakes, at, seq, slot, version, coreVersion);

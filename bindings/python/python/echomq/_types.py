@@ -1,0 +1,48 @@
+"""What the calls take, for type checkers: the core takes and checks it."""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import timedelta
+from os import PathLike
+from typing import Literal, Protocol, TypeAlias, TypedDict, TypeVar
+
+Text: TypeAlias = str | bytes | bytearray | memoryview
+"""A name or a value: ``str`` is UTF-8 with ``surrogateescape``."""
+
+_Name = TypeVar("_Name", covariant=True)
+_Value = TypeVar("_Value", covariant=True)
+
+
+class _Mapping(Protocol[_Name, _Value]):
+    """A mapping whose names may be of a narrower type, as ``Mapping`` itself does not allow."""
+
+    def items(self) -> AbstractSet[tuple[_Name, _Value]]: ...
+
+
+Fields: TypeAlias = (
+    _Mapping[Text, Text] | Sequence[tuple[Text, Text]] | AbstractSet[tuple[Text, Text]] | Iterator[tuple[Text, Text]]
+)
+"""The fields of one record, in order: a mapping, or pairs of name and value."""
+
+
+class Options(TypedDict, total=False):
+    """What ``Client`` takes by keyword; the README has the table. ``None`` leaves an option out."""
+
+    username: str | None
+    password: str | None
+    database: int | None
+    client_name: str | None
+    node_id: int | None
+    timeout: timedelta | int | None
+    connect_timeout: timedelta | int | None
+    reconnect_min: timedelta | int | None
+    reconnect_max: timedelta | int | None
+    max_record_bytes: int | None
+    max_in_flight: int | None
+    max_clock_ahead: timedelta | int | Literal["none"] | None
+    protocol: Literal["auto", "2", "3"] | None
+    claim_version: str | None
+    tls_ca: str | PathLike[str] | None
+    tls_certificate: str | PathLike[str] | None
+    tls_key: str | PathLike[str] | None
+    clock: int | None

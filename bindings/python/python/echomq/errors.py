@@ -1,0 +1,52 @@
+"""What can go wrong: one class of exception for each code, made from the list that the core exports.
+
+The name of a class is its code in capitalised words and ``Error``: ``unknown_outcome`` is ``UnknownOutcomeError``.
+"""
+
+from ._echomq import CODES
+
+
+class EchoMQError(Exception):
+    """The base of all errors of the bus; each raised is of the class of its code.
+
+    >>> try:
+    ...     echomq.Keyspace("no spaces")
+    ... except echomq.EchoMQError as error:
+    ...     print(type(error).__name__, error.code, error.subject)
+    InvalidNameError invalid_name no spaces
+    """
+
+    code = ""
+    """The cause, the same word in every language."""
+
+    def __init__(self, message, subject=None, id=None, top=None):
+        super().__init__(message, *_without_trailing_none(subject, id, top))
+        self.message = message
+        self.subject = subject
+        self.id = id
+        self.top = top
+
+    def __str__(self):
+        return self.message if self.subject is None else f"{self.message} ({self.subject})"
+
+
+def _without_trailing_none(*values):
+    while values and values[-1] is None:
+        values = values[:-1]
+    return values
+
+
+def _class(code):
+    name = "".join(word.capitalize() for word in code.split("_")) + "Error"
+    members = {"__module__": "echomq", "__doc__": f"An error of the code ``{code}``.", "code": code}
+    return type(name, (EchoMQError,), members)
+
+
+EchoMQError.__module__ = "echomq"
+
+BY_CODE = {code: _class(code) for code in CODES}
+"""The class of each code."""
+
+globals().update({made.__name__: made for made in BY_CODE.values()})
+
+__all__ = ["BY_CODE", "EchoMQError", *(made.__name__ for made in BY_CODE.values())]

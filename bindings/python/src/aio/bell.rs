@@ -1,0 +1,64 @@
+//! A file descriptor that becomes readable when a thread rings.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+
+#[cfg(target_os = "linux")]
+mod ends {
+    use super::{File, io};
+    use rustix::event::{EventfdFlags, eventfd};
+
+    /// An eventfd is both ends, and ringing twice leaves no more to read than ringing once.
+    pub(super) fn make() -> io::Result<(File, File)> {
+        let ring = File::from(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        Ok((ring.try_clone()?, ring))
+    }
+
+    pub(super) const RING: &[u8] = &1_u64.to_ne_bytes();
+}
+
+#[cfg(not(target_os = "linux"))]
+mod ends {
+    use super::{File, io};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    pub(super) fn make() -> io::Result<(File, File)> {
+        let (listening, ringing) = UnixStream::pair()?;
+        listening.set_nonblocking(true)?;
+        ringing.set_nonblocking(true)?;
+        Ok((OwnedFd::from(listening).into(), OwnedFd::from(ringing).into()))
+    }
+
+    pub(super) const RING: &[u8] = &[1];
+}
+
+/// The bell of one event loop.
+pub(crate) struct Bell {
+    listening: File,
+    ringing: File,
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Self> {
+        let (listening, ringing) = ends::make()?;
+        Ok(Self { listening, ringing })
+    }
+
+    /// What the loop listens to.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.listening.as_raw_fd()
+    }
+
+    /// Makes the loop run its reader. A bell that is full of rings wakes the loop anyway.
+    pub(crate) fn ring(&self) {
+        let _ = (&self.ringing).write(ends::RING);
+    }
+
+    /// Makes it silent again. A bell that nobody rang is silent already.
+    pub(crate) fn hush(&self) {
+        let mut rings = [0; 64];
+        let _ = (&self.listening).read(&mut rings);
+    }
+}

@@ -1,0 +1,7 @@
+//! `echomq.aio`: the client for asyncio, and for every loop with asyncio's `add_reader`.
+
+mod bell;
+pub(crate) mod client;
+pub(crate) mod queue;
+pub(crate) mod reader;
+pub(crate) mod stream;

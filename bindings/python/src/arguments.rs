@@ -1,0 +1,101 @@
+//! Fields, records and commands, from what a Python user writes to what the core takes.
+
+use crate::error;
+use crate::text::{Text, borrowed, text};
+use echomq::{Code, Fields};
+use pyo3::exceptions::PyTypeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use std::time::Duration;
+
+/// As long as it takes: every call has a deadline of its own.
+pub(crate) const UNBOUNDED: Duration = Duration::MAX;
+
+/// Room for fields of this size is made at once.
+const USUAL_FIELD: usize = 64;
+
+/// The fields of one record: a mapping, or pairs of name and value.
+pub(crate) fn fields(value: &Bound<'_, PyAny>) -> PyResult<Fields> {
+    if let Ok(dict) = value.cast_exact::<PyDict>()
+        && let Some(fields) = simple_dict(dict)
+    {
+        return Ok(fields);
+    }
+    // A mapping of another class knows its own order, which its storage need not have.
+    let pairs = match value.getattr_opt(intern!(value.py(), "items"))? {
+        Some(items) => items.call0()?,
+        None => value.clone(),
+    };
+    let mut fields = Fields::new();
+    for pair in pairs.try_iter().map_err(|_| no_fields(value))? {
+        let (name, value) = self::pair(&pair?)?;
+        fields.push(field(&name)?, field(&value)?);
+    }
+    Ok(fields)
+}
+
+/// The fields of a dictionary whose names and values are all plain; no code of Python runs meanwhile.
+fn simple_dict(dict: &Bound<'_, PyDict>) -> Option<Fields> {
+    let mut fields = Fields::with_capacity(dict.len(), dict.len() * USUAL_FIELD);
+    for (name, value) in dict {
+        fields.push(borrowed(&name)?, borrowed(&value)?);
+    }
+    Some(fields)
+}
+
+fn pair<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let of_list = || pair.cast::<PyList>().ok().map(|list| list.to_tuple());
+    let tuple = pair.cast::<PyTuple>().ok().cloned().or_else(of_list);
+    match tuple {
+        Some(tuple) if tuple.len() == 2 => Ok((tuple.get_item(0)?, tuple.get_item(1)?)),
+        _ => Err(PyTypeError::new_err("a field is a pair of a name and a value")),
+    }
+}
+
+fn field<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<Text<'a, 'py>> {
+    text(value, "the name or value of a field")
+}
+
+fn no_fields(value: &Bound<'_, PyAny>) -> PyErr {
+    let found = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
+    PyTypeError::new_err(format!("fields are a mapping or pairs of name and value, not {found}"))
+}
+
+/// The records of a batch.
+pub(crate) fn records(value: &Bound<'_, PyAny>) -> PyResult<Vec<Fields>> {
+    value.try_iter()?.map(|record| fields(&record?)).collect()
+}
+
+/// The name and arguments of a command.
+pub(crate) fn command(value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<u8>>> {
+    let argument = |value: Bound<'_, PyAny>| Ok(text(&value, "a part of a command")?.as_ref().to_vec());
+    value.try_iter()?.map(|part| argument(part?)).collect()
+}
+
+/// The commands of a pipeline.
+pub(crate) fn commands(value: &Bound<'_, PyAny>) -> PyResult<Vec<Vec<Vec<u8>>>> {
+    value.try_iter()?.map(|parts| command(&parts?)).collect()
+}
+
+/// A number that counts something.
+pub(crate) fn count(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u64> {
+    let py = value.py();
+    let number = value
+        .call_method0(intern!(py, "__index__"))
+        .map_err(|_| PyTypeError::new_err(format!("{what} is an int")))?;
+    number.extract().map_err(|_| {
+        error::refuse(py, Code::InvalidOption, "it is no number from 0 to 2**64 - 1", Some(what))
+    })
+}
+
+/// How long to wait at most: a `timedelta`, or as long as it takes.
+pub(crate) fn within(value: Option<&Bound<'_, PyAny>>) -> PyResult<Duration> {
+    let Some(value) = value else { return Ok(UNBOUNDED) };
+    value.extract::<Duration>().map_err(|failure| {
+        if failure.is_instance_of::<PyTypeError>(value.py()) {
+            return PyTypeError::new_err("within is a timedelta");
+        }
+        error::refuse(value.py(), Code::InvalidOption, "a time to wait is not negative", Some("within"))
+    })
+}

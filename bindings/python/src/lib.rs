@@ -1,0 +1,46 @@
+//! The native module `echomq._echomq`: converts arguments, calls the core once, converts the answer.
+//!
+//! `echomq.Client` waits on the thread of its caller (`wait.rs`); `echomq.aio.Client` answers through a queue of each
+//! event loop (`aio/queue.rs`). No rule of the bus stands here.
+
+mod aio;
+mod arguments;
+mod client;
+mod error;
+mod id;
+mod instant;
+mod options;
+mod panic;
+mod record;
+mod reply;
+mod status;
+mod stream;
+mod text;
+mod wait;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
+    module.add("CORE_VERSION", echomq::VERSION)?;
+    module.add("VERSION_KEY", echomq::VERSION_KEY)?;
+    module.add("EPOCH_MS", echomq::EPOCH_MS)?;
+    module.add("MAX_NODE", echomq::MAX_NODE)?;
+    module.add("OPTION_NAMES", echomq::Options::NAMES)?;
+    module.add("CODES", echomq::Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>())?;
+    module.add_class::<client::Client>()?;
+    module.add_class::<stream::Stream>()?;
+    module.add_class::<stream::Reader>()?;
+    module.add_class::<record::Record>()?;
+    module.add_class::<status::Status>()?;
+    module.add_class::<id::Id>()?;
+    module.add_class::<id::Keyspace>()?;
+    module.add_function(wrap_pyfunction!(id::slot, module)?)?;
+    module.add("AioClient", module.py().get_type::<aio::client::Client>())?;
+    module.add("AioStream", module.py().get_type::<aio::stream::Stream>())?;
+    module.add("AioReader", module.py().get_type::<aio::reader::Reader>())?;
+    module.add_function(wrap_pyfunction!(panic::panic_for_tests, module)?)?;
+    module.add_function(wrap_pyfunction!(panic::panic_in_runtime_for_tests, module)?)?;
+    Ok(())
+}

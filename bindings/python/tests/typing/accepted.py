@@ -1,0 +1,64 @@
+"""A user's program, which type checkers accept as strictly as they can."""
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import echomq
+from echomq import EchoMQError, NonmonotonicError, Record
+from echomq.aio import Client as AioClient
+
+
+def waiting(url: str) -> list[str]:
+    options: echomq.Options = {"node_id": 7, "timeout": timedelta(seconds=2), "tls_ca": Path("ca.pem")}
+    options["password"] = os.environ.get("PASSWORD")
+    with echomq.Client(url, **options) as client:
+        events: echomq.Stream = client.stream("codemojex", "events")
+        id: str = events.append({"kind": "guessed", "raw": b"\xff"})
+        events.append([("kind", "guessed"), (b"kind", bytearray(b"again"))])
+        events.append({b"kind": memoryview(b"guessed")})
+        fields: echomq.Fields = [("a", "b")]
+        events.append_id(id, fields)
+        ids: list[str] = events.append_batch([{"n": "1"}], atomic=True)
+        for result in events.append_batch([{"n": "1"}, fields]):
+            ids.append(result.code if isinstance(result, EchoMQError) else result)
+        now = datetime.now(UTC)
+        day: list[Record] = events.read_window(now - timedelta(days=1), now, limit=10).all()
+        for record in events.read(f"({id}", page_size=100):
+            pairs: list[tuple[str, str]] = record.fields
+            raw: list[tuple[bytes, bytes]] = record.raw
+            kind: str = record.get("kind", "")
+            maybe: str | None = record.get(b"kind")
+            print(record.id, record.entry_id, record.foreign, pairs, raw, kind, maybe, day)
+        gone: int = events.trim(max_len=10) + events.trim(min_id=now, exact=True)
+        unfinished: int = client.close(timedelta(seconds=1))
+        print(gone, unfinished, client.status().connected, client.command("PING"), client.pipeline([["PING"]]))
+        page = events.read_last(3).next_page()
+        return ids if page is None else [record.entry_id for record in page]
+
+
+async def asynchronous(url: str) -> int:
+    client = await AioClient(url, node_id=7)
+    async with client, echomq.aio.Client(url) as other:
+        events = client.stream("codemojex", "events")
+        pending: asyncio.Future[str] = events.append({"n": "1"})
+        first, second = await asyncio.gather(pending, events.append([]))
+        many: list[str] = await events.append_batch([{}], atomic=True)
+        kinds = [record.get("kind") async for record in other.stream("codemojex", "events").read(first, second)]
+        try:
+            await events.append_id(many[0], {})
+        except NonmonotonicError as error:
+            print(error.code, error.message, error.subject, error.id, error.top)
+        return len(kinds) + await events.trim(max_len=0) + await client.close()
+
+
+identity = echomq.Id("EVT0NgWEfAER90")
+parts: tuple[str, int, int, str | None, datetime] = (
+    identity.namespace,
+    identity.snowflake,
+    identity.node,
+    identity.entry_id,
+    identity.instant,
+)
+slot: int = echomq.slot(echomq.Keyspace("orders").stream("events"))

@@ -1,0 +1,22 @@
+"""Mistakes that type checkers find: each line would otherwise have a needless `ignore`, which is an error itself."""
+
+from datetime import datetime
+
+import echomq
+
+
+async def mistakes(client: echomq.Client, aio: echomq.aio.Client, now: datetime) -> None:
+    events = client.stream("q", "s")
+    events.append({"n": 1})  # type: ignore[dict-item]
+    events.append(5)  # type: ignore[arg-type]
+    events.append_id(5, {})  # type: ignore[arg-type]
+    events.append_batch({"n": "1"})  # type: ignore[dict-item]
+    events.read_since(5)  # type: ignore[arg-type]
+    events.read_window(now)  # type: ignore[call-arg]
+    events.trim()  # type: ignore[call-overload]
+    events.trim(max_len=5, min_id=now)  # type: ignore[call-overload]
+    client.close(5)  # type: ignore[arg-type]
+    echomq.Client("redis://h", no_such_option=1)  # type: ignore[call-arg]
+    echomq.Client("redis://h", node_id="7")  # type: ignore[arg-type]
+    for record in aio.stream("q", "s").read():  # type: ignore[attr-defined]
+        print(record)

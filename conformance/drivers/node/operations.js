@@ -1,0 +1,116 @@
+/** What the driver can do: for each name, a function of the fields that answers fields. */
+
+const echomq = require('../../../bindings/node');
+const { field, groups, joined, pairs, text } = require('./fields');
+
+const { BrandedId, Client, EchoMQError, EventId, Keyspace } = echomq;
+
+/** The open clients, by the names that the judge gave them. */
+const clients = new Map();
+
+function client(handle) {
+  return clients.get(handle);
+}
+
+function stream(handle, queue, name) {
+  return client(handle).stream(text(queue), text(name));
+}
+
+/** Code and sentence of an error. */
+function refusal(error) {
+  const subject = error.subject === undefined ? '' : ` (${error.subject})`;
+  return ['err', error.code, field(`${error.message}${subject}`)];
+}
+
+function limit(count) {
+  return count === '0' ? {} : { limit: Number(count) };
+}
+
+async function records(reader) {
+  const read = await reader.toArray();
+  return joined(read.map((record) => [record.id ?? '', record.entryId, ...record.raw.flat()].map(field)));
+}
+
+async function close(handle) {
+  await client(handle)?.close();
+  clients.delete(handle);
+}
+
+async function batch(handle, queue, name, fields, options) {
+  const results = await stream(handle, queue, name).appendBatch(groups(fields).map(pairs), options);
+  return joined(results.map((result) => (result instanceof EchoMQError ? refusal(result) : ['ok', field(result)])));
+}
+
+const operations = {
+  hello: () => ['node', echomq.version, echomq.coreVersion].map(field),
+
+  'id.decode': (encoded) => {
+    const id = BrandedId.parse(text(encoded));
+    const parts = [
+      id.namespace,
+      id.snowflake,
+      id.unixMs,
+      id.node,
+      id.sequence,
+      id instanceof EventId ? id.entryId : '',
+    ];
+    return parts.map((part) => field(String(part)));
+  },
+  'id.encode': (namespace, snowflake) => [field(BrandedId.encode(text(namespace), BigInt(snowflake)))],
+  'id.from_entry': (entryId) => [field(EventId.fromEntryId(text(entryId)))],
+  key: (queue, type) => {
+    const key = new Keyspace(text(queue)).key(text(type));
+    return [field(key), String(Keyspace.slot(key))];
+  },
+
+  open: async (handle, url, ...given) => {
+    await close(handle);
+    const names = { node: 'nodeId', clock: 'clock', fence: 'claimVersion' };
+    const options = Object.fromEntries(
+      given.map((option) => {
+        const [name, value] = text(option).split(/=(.*)/s);
+        return [names[name], value];
+      }),
+    );
+    clients.set(handle, await Client.connect(text(url), options));
+    return [];
+  },
+  close: async (handle) => {
+    await close(handle);
+    return [];
+  },
+
+  mint: (handle, count) => Array.from({ length: Number(count) }, () => field(client(handle).mint())),
+  append: async (handle, queue, name, ...fields) => [field(await stream(handle, queue, name).append(pairs(fields)))],
+  append_id: async (handle, queue, name, id, ...fields) => [
+    field(await stream(handle, queue, name).appendId(text(id), pairs(fields))),
+  ],
+  append_batch: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, {}),
+  append_batch_atomic: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, { atomic: true }),
+
+  read: (handle, queue, name, from, to, count) =>
+    records(stream(handle, queue, name).read({ from: text(from), to: text(to), ...limit(count) })),
+  read_window: (handle, queue, name, first, last, count) =>
+    records(stream(handle, queue, name).readWindow(new Date(Number(first)), new Date(Number(last)), limit(count))),
+  read_since: (handle, queue, name, first, count) =>
+    records(stream(handle, queue, name).readSince(new Date(Number(first)), limit(count))),
+  read_last: (handle, queue, name, count) => records(stream(handle, queue, name).readLast(Number(count))),
+
+  trim: async (handle, queue, name, by, bound, how) => {
+    const keep = by === 'maxlen' ? { maxLen: Number(bound) } : { minId: new Date(Number(bound)) };
+    return [String(await stream(handle, queue, name).trim({ ...keep, exact: how === 'exact' }))];
+  },
+};
+
+/** Answers one request: a word and fields. An error that is none of the bus's ends the driver. */
+async function answer(name, fields) {
+  if (!Object.hasOwn(operations, name)) return ['unsupported'];
+  try {
+    return ['ok', ...(await operations[name](...fields))];
+  } catch (error) {
+    if (error instanceof EchoMQError) return refusal(error);
+    throw error;
+  }
+}
+
+module.exports = { answer };

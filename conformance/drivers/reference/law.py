@@ -1,0 +1,121 @@
+"""Ids, names, keys and slots, as the law says."""
+
+import re
+
+EPOCH_MS = 1_704_067_200_000
+ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+LARGEST = 2**63 - 1
+MAX_TAIL = 2**22 - 1
+MAX_RECORD = 1 << 20
+
+
+class Refusal(Exception):
+    """What the bus refuses, or the server did, with its code."""
+
+    def __init__(self, code, sentence):
+        super().__init__(sentence)
+        self.code = code
+
+
+def malformed(reason, what):
+    return Refusal("malformed_id", f"{what!r} is no id: its {reason} is wrong")
+
+
+def encode_id(namespace, snowflake):
+    if not re.fullmatch(rb"[A-Z]{3}", namespace):
+        raise malformed("namespace", namespace)
+    if not 0 <= snowflake <= LARGEST:
+        raise malformed("range", snowflake)
+    digits = bytearray()
+    for _ in range(11):
+        snowflake, digit = divmod(snowflake, 62)
+        digits.append(ALPHABET[digit])
+    return (namespace + bytes(reversed(digits))).decode()
+
+
+def branded(snowflake):
+    return encode_id(b"EVT", snowflake)
+
+
+def decode_id(id):
+    if len(id) != 14:
+        raise malformed("length", id)
+    if not re.fullmatch(rb"[A-Z]{3}", id[:3]):
+        raise malformed("namespace", id)
+    snowflake = 0
+    for letter in id[3:]:
+        digit = ALPHABET.find(letter)
+        if digit < 0:
+            raise malformed("charset", id)
+        snowflake = snowflake * 62 + digit
+    if snowflake > LARGEST:
+        raise malformed("range", id)
+    return id[:3].decode(), snowflake
+
+
+def event(id):
+    """The snowflake of an id that a stream admits."""
+    namespace, snowflake = decode_id(id)
+    if namespace != "EVT":
+        raise Refusal("kind", f"a stream admits EVT ids, not {id!r}")
+    return snowflake
+
+
+def entry(snowflake):
+    return (snowflake >> 22) + EPOCH_MS, snowflake & MAX_TAIL
+
+
+def entry_text(snowflake):
+    ms, tail = entry(snowflake)
+    return b"%d-%d" % (ms, tail)
+
+
+def id_of_entry(text):
+    parts = re.fullmatch(rb"(\d{1,20})-(\d{1,20})", text)
+    if not parts:
+        raise malformed("form", text)
+    ms, tail = int(parts[1]), int(parts[2])
+    if tail > MAX_TAIL or not EPOCH_MS <= ms < EPOCH_MS + 2**41:
+        raise malformed("range", text)
+    return branded((ms - EPOCH_MS) << 22 | tail)
+
+
+def check_name(what, name):
+    if not re.fullmatch(rb"[A-Za-z0-9._-]{1,128}", name) or (what == "queue" and name == b"emq"):
+        raise Refusal("invalid_name", f"{name!r} cannot name a {what}")
+
+
+def key(queue, kind):
+    check_name("queue", queue)
+    return b"emq:{%s}:%s" % (queue, kind)
+
+
+def stream_key(queue, stream):
+    check_name("stream", stream)
+    return key(queue, b"stream:" + stream)
+
+
+def slot(key):
+    tag = re.search(rb"\{([^}]+)\}", key)
+    crc = 0
+    for byte in tag[1] if tag else key:
+        crc ^= byte << 8
+        for _ in range(8):
+            crc = crc << 1 ^ (0x1021 if crc & 0x8000 else 0)
+        crc &= 0xFFFF
+    return crc % 16384
+
+
+def check_record(fields):
+    if any(name == b"id" for name, _ in fields):
+        raise Refusal("reserved_field", "a field cannot be named id")
+    size = sum(len(name) + len(value) for name, value in fields)
+    if size > MAX_RECORD:
+        raise Refusal("too_large", f"a record of {size} bytes is over {MAX_RECORD}")
+
+
+def check_version(value):
+    if value is not None and not re.fullmatch(rb"echomq:[23]\.\d+\.\d+", value):
+        raise Refusal(
+            "version_fence", f"the deployment is {value.decode(errors='replace')}, this is echomq:3.0.0"
+        )

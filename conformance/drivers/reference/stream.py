@@ -1,0 +1,260 @@
+"""One connection to the bus: minting, appending, reading, trimming."""
+
+import re
+import socket
+import time
+
+import faults
+import law
+from law import Refusal
+
+PAGE = 1000
+MAX_AHEAD_MS = 60_000
+
+# Only the first record can be refused, since ids rise: then the script ends before it has written anything.
+ALL_OR_NONE = b"""
+local at = 1
+while at <= #ARGV do
+  local count = tonumber(ARGV[at])
+  redis.call('XADD', KEYS[1], unpack(ARGV, at + 1, at + count))
+  at = at + count + 1
+end
+"""
+
+# The last cell of each node: milliseconds and sequence number in one integer.
+cells = {}
+
+
+class ServerError(Exception):
+    """An error reply."""
+
+
+class Connection:
+    """Commands and replies in RESP2."""
+
+    def __init__(self, url):
+        host, port = re.fullmatch(r"redis://([^:/]+):(\d+)/?", url).groups()
+        self.socket = socket.create_connection((host, int(port)))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.input = self.socket.makefile("rb")
+
+    def close(self):
+        self.input.close()
+        self.socket.close()
+
+    def pipeline(self, commands):
+        """Sends all commands, then answers all replies; an error reply is a value among them."""
+        self.socket.sendall(b"".join(map(packed, commands)))
+        return [self.reply() for _ in commands]
+
+    def command(self, *arguments):
+        (reply,) = self.pipeline([arguments])
+        if isinstance(reply, ServerError):
+            raise reply
+        return reply
+
+    def reply(self):
+        line = self.input.readline()
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            return ServerError(rest.decode())
+        if kind == b"+":
+            return rest
+        if kind == b":":
+            return int(rest)
+        length = int(rest)
+        if length < 0:
+            return None
+        if kind == b"$":
+            return self.input.read(length + 2)[:-2]
+        return [self.reply() for _ in range(length)]
+
+
+def packed(arguments):
+    parts = [b"*%d\r\n" % len(arguments)]
+    parts += [b"$%d\r\n%s\r\n" % (len(argument), argument) for argument in arguments]
+    return b"".join(parts)
+
+
+class Bus:
+    def __init__(self, url, node, clock):
+        if node is not None and not 0 <= int(node) <= 1022:
+            raise Refusal("invalid_option", f"a host mints with a node of 0 to 1022, not {node}")
+        self.node = None if node is None else int(node)
+        self.clock = clock
+        self.connection = Connection(url)
+        faults.on_open(cells)
+        law.check_version(self.connection.command(b"GET", b"{emq}:version"))
+        seconds, micros = map(int, self.connection.command(b"TIME"))
+        self.ahead_of_server = self.now() - (seconds * 1000 + micros // 1000)
+
+    def close(self):
+        self.connection.close()
+
+    def now(self):
+        return int(self.clock) if self.clock is not None else time.time_ns() // 1_000_000
+
+    def mint(self):
+        if self.node is None:
+            raise Refusal("invalid_option", "minting needs a node")
+        now = self.now()
+        if faults.bounds_clocks() and self.ahead_of_server > MAX_AHEAD_MS:
+            raise Refusal(
+                "clock_ahead", f"this clock shows {now} ms, {self.ahead_of_server} ms more than the server's"
+            )
+        cell = max((now - law.EPOCH_MS) << 12, cells.get(self.node, -1) + 1)
+        if cell >> 53:
+            raise Refusal("mint_exhausted", "an id's instant needs more than 41 bits")
+        cells[self.node] = cell
+        cell = faults.cell(now - law.EPOCH_MS, cell)
+        return cell >> 12 << 22 | self.node << 12 | cell & 0xFFF
+
+    def append(self, queue, stream, fields):
+        key = law.stream_key(queue, stream)
+        law.check_record(fields)
+        return self.send(key, self.mint(), fields)
+
+    def append_id(self, queue, stream, id, fields):
+        key = law.stream_key(queue, stream)
+        snowflake = law.event(id)
+        law.check_record(fields)
+        return self.send(key, snowflake, fields)
+
+    def send(self, key, snowflake, fields):
+        faults.around_append(self.connection, key)
+        (reply,) = self.connection.pipeline([faults.xadd(key, snowflake, fields)])
+        if isinstance(reply, ServerError):
+            refusal = self.refusal(key, reply)
+            if refusal.code == "nonmonotonic" and faults.tries_again():
+                return self.send(key, self.above(key), fields)
+            raise refusal
+        return law.branded(faults.receipt(snowflake))
+
+    def append_batch(self, queue, stream, records):
+        key = law.stream_key(queue, stream)
+        results, sent = [], []
+        for fields in records:
+            try:
+                law.check_record(fields)
+                snowflake = self.mint()
+                sent.append(faults.xadd(key, snowflake, fields))
+                results.append(law.branded(snowflake))
+            except Refusal as refusal:
+                results.append(refusal)
+                if faults.stops_a_batch():
+                    break
+        replies = iter(self.connection.pipeline(sent))
+        for at, result in enumerate(results):
+            if not isinstance(result, Refusal):
+                reply = next(replies)
+                if isinstance(reply, ServerError):
+                    results[at] = self.refusal(key, reply)
+        return results
+
+    def append_batch_atomic(self, queue, stream, records):
+        key = law.stream_key(queue, stream)
+        if faults.atomic_in_parts():
+            results = self.append_batch(queue, stream, records)
+            refused = [result for result in results if isinstance(result, Refusal)]
+            if refused:
+                raise refused[0]
+            return results
+        for fields in records:
+            law.check_record(fields)
+        snowflakes = [self.mint() for _ in records]
+        arguments = []
+        for record in zip(snowflakes, records):
+            _, _, *record = faults.xadd(key, *record)
+            arguments += [b"%d" % len(record), *record]
+        try:
+            self.connection.command(b"EVAL", ALL_OR_NONE, b"1", key, *arguments)
+        except ServerError as error:
+            raise self.refusal(key, error) from error
+        return [law.branded(snowflake) for snowflake in snowflakes]
+
+    def top(self, key):
+        """The stream's last id, or nothing where there is no stream."""
+        try:
+            info = self.connection.command(b"XINFO", b"STREAM", key)
+        except ServerError as error:
+            if "no such key" in str(error):
+                return None
+            raise self.refusal(key, error) from error
+        last = dict(zip(info[::2], info[1::2]))[b"last-generated-id"]
+        ms, tail = last.split(b"-")
+        return int(ms), int(tail)
+
+    def above(self, key):
+        ms, tail = self.top(key)
+        return (ms - law.EPOCH_MS << 22 | tail) + 1
+
+    def nonmonotonic(self, top):
+        return Refusal("nonmonotonic", f"the top of the stream is {top[0]}-{top[1]}, at {top[0]} ms")
+
+    def refusal(self, key, error):
+        words = str(error)
+        if words.startswith("WRONGTYPE"):
+            return Refusal("wrong_type", f"{key.decode()} is no stream")
+        if "equal or smaller" in words:
+            return self.nonmonotonic(self.top(key))
+        return Refusal("server", words)
+
+    def read(self, queue, stream, start, end, count):
+        key = law.stream_key(queue, stream)
+        return self.pages(b"XRANGE", key, bound(start), bound(end), faults.count(count))
+
+    def window(self, queue, stream, start, end, count):
+        key = law.stream_key(queue, stream)
+        if end is not None and end < start:
+            raise Refusal("invalid_window", f"the window ends at {end}, before its start {start}")
+        low = b"%d-0" % max(start, 0)
+        high = b"+" if end is None else b"%d-%d" % (max(end, 0), faults.last_tail(law.MAX_TAIL))
+        return self.pages(b"XRANGE", key, low, high, count)
+
+    def last(self, queue, stream, count):
+        key = law.stream_key(queue, stream)
+        return self.pages(faults.backwards(b"XREVRANGE"), key, *faults.ends(b"+", b"-"), count)
+
+    def pages(self, command, key, start, end, count):
+        records = []
+        while not count or len(records) < count:
+            size = min(PAGE, count - len(records)) if count else PAGE
+            try:
+                page = self.connection.command(command, key, start, end, b"COUNT", b"%d" % size)
+            except ServerError as error:
+                raise self.refusal(key, error) from error
+            records += page
+            if len(page) < size or faults.one_page():
+                break
+            start = faults.next_page(b"(" + page[-1][0])
+        return [answer for answer in map(as_read, records) if answer is not None]
+
+    def trim(self, queue, stream, by, limit, exact):
+        key = law.stream_key(queue, stream)
+        limit = b"%d" % limit if by == "maxlen" else b"%d-0" % max(limit, 0)
+        how = b"=" if exact and not faults.never_exact() else b"~"
+        try:
+            return faults.removed(self.connection.command(b"XTRIM", key, by.upper().encode(), how, limit))
+        except ServerError as error:
+            raise self.refusal(key, error) from error
+
+
+def bound(place):
+    if place in (b"-", b"+"):
+        return place
+    if place.startswith(b"("):
+        return faults.exclusive(b"(") + law.entry_text(law.event(place[1:]))
+    return law.entry_text(law.event(place))
+
+
+def as_read(record):
+    """Id, entry id and fields; the id is empty where the entry is foreign."""
+    place, fields = record
+    fields = faults.as_read(fields)
+    if fields[0] == b"id":
+        try:
+            if law.entry_text(law.event(fields[1])) == place:
+                return [fields[1], place, *fields[2:]]
+        except Refusal:
+            pass
+    return faults.foreign([b"", place, *fields])

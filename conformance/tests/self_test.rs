@@ -1,0 +1,204 @@
+//! The suite tested by itself: the reference driver passes everything, and with a fault chosen it fails where it has to.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+use echomq_conformance::case::{self, Case};
+use echomq_conformance::judgement::Verdict;
+use echomq_conformance::lane::{Participant, Start};
+use echomq_conformance::run::{Results, run};
+use echomq_conformance::{report, root};
+use echomq_tests::Kind;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+/// Each fault, the case that has to find it, and a part of what the judge then says.
+const FAULTS: &[(&str, &str, &str)] = &[
+    ("sort_fields", "append/order-and-duplicates", "entry 1 of the stream"),
+    ("drop_duplicate", "append/order-and-duplicates", "entry 1 of the stream"),
+    ("drop_empty", "append/order-and-duplicates", "entry 1 of the stream"),
+    ("trim_value", "append/white space", "entry 1 of the stream"),
+    ("decode_text", "append/no UTF-8", "entry 1 of the stream"),
+    ("truncate_value", "append/900 KiB", "entry 1 of the stream"),
+    ("rename_id", "records/EVT09nSpDrNzou", "entry 1 of the stream"),
+    ("late_id", "records/EVT09nSpDrNzou", "entry 1 of the stream"),
+    ("lower_case", "records/EVT09nSpDrNzou", "XADD 1: byte 10 of"),
+    ("leave_trace", "append/a clock that stands still", "DUMP, against reference"),
+    ("server_id", "append/a clock that goes", "entry 1 of the stream"),
+    ("wrong_receipt", "append/a clock that goes", "entry 1 of the stream"),
+    ("new_id_behind_the_back", "nonmonotonic/another writer ahead", "instead of nonmonotonic"),
+    ("no_borrowing", "mint/a burst borrows", "value 4097"),
+    ("cell_per_connection", "mint/one cell for a process and node", "reply 5 (mint)"),
+    ("stop_batch", "batch/one bad record among good ones", "reply 1 (append_batch)"),
+    ("atomic_in_parts", "atomic/none with a reserved field", "the server holds the keys"),
+    ("ignore_count", "read/counts", "reply 1 (read)"),
+    ("inclusive_bound", "read/bounds", "reply 3 (read)"),
+    ("one_page", "read/paged", "reply 1 (read)"),
+    ("repeat_border", "read/paged", "reply 1 (read)"),
+    ("oldest_first", "read/last", "reply 1 (read_last)"),
+    ("skip_foreign", "read/foreign entries", "reply 1 (read)"),
+    ("bare_foreign", "read/foreign entries", "reply 1 (read)"),
+    ("read_as_text", "read/values as they are", "reply 1 (read)"),
+    ("open_window", "windows/both edges", "reply 1 (read_window)"),
+    ("never_exact", "trim/exact length", "reply 1 (trim)"),
+    ("wrong_slot", "keys/emq:{q}:stream:events", "reply 1 (key)"),
+    ("unchecked_name", "names/invalid queue a:b", "instead of invalid_name"),
+    ("unchecked_record", "refusals/a field named id", "instead of reserved_field"),
+    ("unchecked_record", "refusals/too large", "instead of too_large"),
+    ("unchecked_kind", "ids/kind JOB000xY9Wvvcd", "instead of kind"),
+    ("unchecked_clock", "mint/a clock that runs ahead", "instead of clock_ahead"),
+    ("unchecked_version", "fence/refused echomq:4.0.0", "instead of version_fence"),
+    ("mutter", "trim/nothing there", "value 1 is 3, expected 0; its standard error: told to mutter"),
+    (
+        "die",
+        "trim/nothing there",
+        "exit status: 1 instead of answering trim; its standard error: told to die",
+    ),
+    ("chatter", "trim/nothing there", "a line that does not answer request"),
+];
+
+fn start(deadline: Duration) -> Start {
+    Start { root: root(), deadline }
+}
+
+fn patient() -> Start {
+    start(Duration::from_secs(60))
+}
+
+fn sound() -> Participant {
+    Participant::language("reference")
+}
+
+fn broken(fault: &str) -> Participant {
+    let environment = vec![("ECHOMQ_FAULT".to_owned(), fault.to_owned())];
+    Participant { name: "broken".to_owned(), environment, ..sound() }
+}
+
+fn cases(wanted: impl Fn(&Case) -> bool) -> Vec<Case> {
+    let mut cases = case::load(&root()).unwrap();
+    cases.retain(wanted);
+    cases
+}
+
+fn named(name: &str) -> Vec<Case> {
+    let found = cases(|case| case.name == name);
+    assert_eq!(found.len(), 1, "no case {name}");
+    found
+}
+
+fn verdict<'a>(results: &'a Results, row: &str, column: &str) -> &'a Verdict {
+    let at = results.languages.iter().position(|language| language == column).unwrap();
+    &results.rows.iter().find(|found| found.name == row).unwrap().verdicts[at]
+}
+
+#[track_caller]
+fn assert_fails(results: &Results, row: &str, saying: &str) {
+    match verdict(results, row, "broken") {
+        Verdict::Fail(sentence) => assert!(sentence.contains(saying), "{row}: {sentence}"),
+        other => panic!("{row}: {other:?}, but should say {saying:?}"),
+    }
+    assert_eq!(*verdict(results, row, "reference"), Verdict::Pass, "{row}");
+}
+
+#[test]
+fn the_reference_passes_everything_on_every_server() {
+    let cases = cases(|_| true);
+    for kind in Kind::ALL {
+        let results = run(&cases, &[sound()], kind, &patient());
+        let counts = results.counts();
+        assert_eq!((counts.failed, counts.gaps), (0, 0), "{}", report::terminal(&results));
+        assert!(counts.passed > cases.len());
+    }
+}
+
+#[test]
+fn every_fault_is_found_by_its_case() {
+    for (fault, case, saying) in FAULTS {
+        let results = run(&named(case), &[sound(), broken(fault)], Kind::Valkey, &patient());
+        assert_fails(&results, case, saying);
+    }
+}
+
+#[test]
+fn a_driver_that_hangs_or_lingers_is_a_failure_and_no_hang() {
+    let case = "trim/nothing there";
+    let impatient = start(Duration::from_secs(10));
+    let results = run(&named(case), &[sound(), broken("hang")], Kind::Valkey, &impatient);
+    assert_fails(&results, case, "no reply to trim within 10 s");
+    let results = run(&named(case), &[sound(), broken("linger")], Kind::Valkey, &impatient);
+    assert_fails(&results, "driver/ends with its input", "goes on after its input has ended");
+}
+
+#[test]
+fn a_reader_that_loses_bytes_fails_with_every_writer() {
+    let results = run(&named("exchange/bytes"), &[sound(), broken("read_as_text")], Kind::Valkey, &patient());
+    for writer in ["reference", "broken"] {
+        let read_by = |reader| verdict(&results, &format!("pairs/exchange/bytes read by {reader}"), writer);
+        assert!(matches!(read_by("broken"), Verdict::Fail(_)), "{writer}");
+        assert_eq!(*read_by("reference"), Verdict::Pass, "{writer}");
+    }
+}
+
+#[test]
+fn a_writer_that_loses_bytes_fails_with_every_reader() {
+    let results = run(&named("exchange/bytes"), &[sound(), broken("decode_text")], Kind::Valkey, &patient());
+    for reader in ["reference", "broken"] {
+        assert_fails(&results, &format!("pairs/exchange/bytes read by {reader}"), "entry 1 of the stream");
+    }
+}
+
+#[test]
+fn an_unknown_op_is_a_gap_in_every_report() {
+    let results =
+        run(&named("trim/nothing there"), &[sound(), broken("unknown_op")], Kind::Valkey, &patient());
+    assert_eq!(*verdict(&results, "trim/nothing there", "broken"), Verdict::Gap("trim".to_owned()));
+    assert!(report::terminal(&results).contains("1 gaps"));
+    assert!(report::markdown(&results).contains("| `trim/nothing there` | pass | gap |"));
+    assert!(
+        report::junit(&results)
+            .unwrap()
+            .contains("<skipped message=\"the driver does not know the op trim\"")
+    );
+}
+
+/// The program, on the reference driver with a fault.
+fn judge(fault: &str, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_echomq-judge"))
+        .args(["--languages", "reference", "--reports", env!("CARGO_TARGET_TMPDIR")])
+        .args(arguments)
+        .env("ECHOMQ_FAULT", fault)
+        .output()
+        .unwrap()
+}
+
+fn last_line(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_program_counts_and_ends_accordingly() {
+    for (fault, arguments, code, counts) in [
+        ("", &["--filter", "trim/to nothing"][..], 0, "passed=2 failed=0 skipped=0"),
+        ("never_exact", &["--filter", "trim/exact length"], 1, "passed=1 failed=1 skipped=0"),
+        ("unknown_op", &["--filter", "trim/to nothing"], 1, "passed=1 failed=1 skipped=0"),
+        ("unknown_op", &["--filter", "trim/to nothing", "--allow-gaps"], 0, "passed=1 failed=0 skipped=1"),
+    ] {
+        let output = judge(fault, arguments);
+        assert_eq!(last_line(&output), format!("counts conformance {counts}"), "{output:?}");
+        assert_eq!(output.status.code(), Some(code));
+    }
+}
+
+#[test]
+fn the_program_says_what_it_cannot_do() {
+    for arguments in
+        [&["--filter", "no such case"][..], &["--languages", "cobol"], &["--server", "memcached"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_echomq-judge")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(!output.stderr.is_empty());
+    }
+    let listed = Command::new(env!("CARGO_BIN_EXE_echomq-judge")).arg("--list").output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&listed.stdout).contains("append/order-and-duplicates\n  No face may sort")
+    );
+}

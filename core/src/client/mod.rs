@@ -1,0 +1,156 @@
+//! The facade a user holds: a client, its streams, and readers of them.
+
+mod reader;
+mod stream;
+
+pub use reader::Reader;
+pub use stream::Stream;
+
+use crate::connection::door::{Door, Status};
+use crate::connection::lane::Lane;
+use crate::connection::local::{Interrupt, Local};
+use crate::connection::options::Options;
+use crate::connection::shared::Shared;
+use crate::error::Result;
+use crate::id::branded::EventId;
+use crate::keyspace::Keyspace;
+use crate::operation::command::{Command, Commands, Reply};
+use crate::stream::Key;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A client of one server.
+///
+/// Clones share one connection, which every call uses at once; it is made again by itself whenever it breaks.
+/// The connection closes when the last clone and the last [`Stream`] made from it are gone.
+///
+/// Where one task or thread appends to a stream through a client, or several through the *same* client, order is kept. A
+/// second client is a second writer: see [`Stream`].
+///
+/// ```no_run
+/// # async fn example() -> echomq::Result<()> {
+/// use echomq::{Client, Options};
+///
+/// let client = Client::connect(&Options::new("redis://localhost")?.node_id(7)).await?;
+/// let events = client.stream("codemojex", "events")?;
+/// let id = events.append([("kind", "guessed"), ("player", "PLR0NgWEfAEJfs")]).await?;
+/// for record in events.read(echomq::Range::all().from(id)).all().await? {
+///     println!("{:?} {:?}", record.id(), record.fields());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client<D = Shared>(D);
+
+impl Client<Shared> {
+    /// Connects.
+    ///
+    /// The client's driver runs on the tokio runtime of the caller and needs it for as long as the client is used.
+    ///
+    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`], or
+    /// [`Code::Disconnected`] when the server cannot be reached within `connect_timeout`.
+    ///
+    /// [`Code::InvalidOption`]: crate::Code::InvalidOption
+    /// [`Code::Tls`]: crate::Code::Tls
+    /// [`Code::Auth`]: crate::Code::Auth
+    /// [`Code::VersionFence`]: crate::Code::VersionFence
+    /// [`Code::Disconnected`]: crate::Code::Disconnected
+    pub async fn connect(options: &Options) -> Result<Self> {
+        Shared::connect(options.settings()?).await.map(Self)
+    }
+
+    /// Opens a connection of the caller's own, for commands that make the server wait.
+    ///
+    /// Fails as [`Client::connect`] does.
+    pub async fn lane(&self) -> Result<Lane> {
+        self.0.origin().check()?;
+        Lane::open(self.0.settings().clone()).await
+    }
+
+    /// Takes no more calls, waits for those under way, and closes the connection.
+    ///
+    /// What is not done `within` that time is given up; answers how many calls that were. Closing again answers 0.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future leaves the client closed to new calls, and those under way go on.
+    pub async fn close(&self, within: Duration) -> usize {
+        self.0.close(within).await
+    }
+}
+
+impl Client<Local> {
+    /// Connects on the caller's thread, which all calls use from then on. Fails as [`Client::connect`] does.
+    ///
+    /// ```no_run
+    /// use echomq::{Options, blocking::Client};
+    ///
+    /// let client = Client::open(&Options::new("redis://localhost")?.node_id(7))?;
+    /// let id = client.stream("codemojex", "events")?.append([("kind", "guessed")])?;
+    /// # Ok::<(), echomq::Error>(())
+    /// ```
+    pub fn open(options: &Options) -> Result<Self> {
+        Self::open_with(options, Arc::new(|| false))
+    }
+
+    /// Connects, and asks `interrupt` at least every 100 ms whenever a call waits, on the waiting thread; where it says
+    /// true, the call ends with [`Code::Timeout`](crate::Code::Timeout), or with
+    /// [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when it had been sent.
+    pub fn open_with(options: &Options, interrupt: Interrupt) -> Result<Self> {
+        Local::connect(options.settings()?, interrupt).map(Self)
+    }
+
+    /// Takes no more calls, waits for those of other threads, and closes the connection.
+    ///
+    /// What is not done `within` that time is given up; answers how many calls that were. Closing again answers 0.
+    pub fn close(&self, within: Duration) -> usize {
+        self.0.close(within)
+    }
+}
+
+impl<D: Door> Client<D> {
+    /// A stream of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
+    pub fn stream(&self, queue: &str, name: &str) -> Result<Stream<D>> {
+        let key = Key::new(Keyspace::new(queue)?.stream(name)?);
+        Ok(Stream::new(self.0.clone(), key))
+    }
+
+    /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
+    ///
+    /// Fails with [`Code::InvalidOption`](crate::Code::InvalidOption) without a node id, with
+    /// [`Code::ClockAhead`](crate::Code::ClockAhead), and as [`Mint::mint`](crate::Mint::mint) does.
+    pub fn mint(&self) -> Result<EventId> {
+        self.0.minter().mint()
+    }
+
+    /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.
+    ///
+    /// It shares the connection with every other call, so it must not make the server wait: blocking commands belong
+    /// on a [`Lane`]. Fails with [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before
+    /// the answer came, and with the code of what the server answered.
+    pub fn command<A: AsRef<[u8]>>(&self, arguments: impl IntoIterator<Item = A>) -> D::Answer<Reply> {
+        self.0.run(Command::new(arguments))
+    }
+
+    /// Sends many commands in one pipeline; one result for each. See [`Client::command`].
+    pub fn pipeline<C, A>(&self, commands: impl IntoIterator<Item = C>) -> D::Answer<Vec<Result<Reply>>>
+    where
+        C: IntoIterator<Item = A>,
+        A: AsRef<[u8]>,
+    {
+        self.0.run(Commands::new(commands))
+    }
+
+    /// How the connection stands.
+    pub fn status(&self) -> Status {
+        self.0.status()
+    }
+}
+
+impl<D: Door> fmt::Debug for Client<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("server", &format_args!("{}", self.0.settings().endpoint)).finish()
+    }
+}

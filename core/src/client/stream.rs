@@ -1,0 +1,157 @@
+//! A stream of a client.
+
+use super::reader::Reader;
+use crate::clock::Timestamp;
+use crate::connection::door::Door;
+use crate::connection::shared::Shared;
+#[cfg(doc)]
+use crate::error::Code;
+use crate::error::Result;
+use crate::id::branded::EventId;
+use crate::record::Fields;
+use crate::stream::Key;
+use crate::stream::append::Append;
+use crate::stream::batch::AppendBatch;
+use crate::stream::batch_atomic::AppendBatchAtomic;
+use crate::stream::range::Range;
+use crate::stream::read::Cursor;
+use crate::stream::trim::{Trim, Trimming};
+use std::fmt;
+
+/// An append-only log of one queue.
+///
+/// Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
+/// that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
+/// top is refused with [`Code::NonMonotonic`], never written elsewhere and never dropped in silence.
+///
+/// With [`Client`](crate::Client) each call answers a [`Pending`](crate::Pending), to be awaited; with
+/// [`blocking::Client`](crate::blocking::Client) the answer itself.
+///
+/// Every call can also fail with [`Code::WrongType`], [`Code::Auth`], [`Code::OutOfMemory`] and [`Code::Server`], when
+/// the server says so; with [`Code::Overloaded`] when too many calls wait; with [`Code::Disconnected`] when there was no
+/// connection until the client's `timeout`; with [`Code::Timeout`] when only the answer was late; with [`Code::Closed`].
+#[derive(Clone)]
+pub struct Stream<D = Shared> {
+    door: D,
+    key: Key,
+}
+
+impl<D: Door> Stream<D> {
+    pub(super) fn new(door: D, key: Key) -> Self {
+        Self { door, key }
+    }
+
+    /// The stream's key on the server.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Appends one record and answers its branded id.
+    ///
+    /// The record is written once or reported, never twice: where the connection breaks before the answer came, the client
+    /// connects again and looks the id up.
+    ///
+    /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], [`Code::InvalidOption`] without a
+    /// node id, [`Code::ClockAhead`] and [`Code::NonMonotonic`], and with [`Code::UnknownOutcome`], with the id, when
+    /// nobody could say by the deadline whether the record is there.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the answer does not take the record back.
+    pub fn append(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
+        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
+    }
+
+    /// Appends one record under an id of the caller's, to repeat history or to ask again after
+    /// [`Code::UnknownOutcome`].
+    ///
+    /// Fails as [`Stream::append`] does, but needs no node id and does not look at the clock.
+    pub fn append_id(&self, id: EventId, fields: impl Into<Fields>) -> D::Answer<EventId> {
+        let fields = self.checked(fields.into());
+        self.door.run(fields.map(|fields| Append::new(self.key.clone(), Some(id), fields)))
+    }
+
+    /// Appends many records in one pipeline; one result for each, in their order.
+    ///
+    /// Each is written or refused for itself, as by [`Stream::append`]. An empty batch answers an empty list.
+    pub fn append_batch<F: Into<Fields>>(
+        &self,
+        records: impl IntoIterator<Item = F>,
+    ) -> D::Answer<Vec<Result<EventId>>> {
+        let records = records.into_iter().map(|fields| self.checked(fields.into())).collect();
+        let batch = AppendBatch::new(self.key.clone(), records);
+        if batch.is_done() {
+            return D::ready(Ok(batch.into_results()));
+        }
+        self.door.run(self.with_node().map(|()| batch))
+    }
+
+    /// Appends all records in one step of the server's, or none of them, whatever their number.
+    ///
+    /// Fails as [`Stream::append`] does, and with [`Code::TooLarge`] for a record of more than 3 499 fields. After a
+    /// failure nothing was written, except with [`Code::UnknownOutcome`]: then all of it or nothing, and the error has
+    /// the id of the first record. An empty batch answers an empty list.
+    pub fn append_batch_atomic<F: Into<Fields>>(
+        &self,
+        records: impl IntoIterator<Item = F>,
+    ) -> D::Answer<Vec<EventId>> {
+        let records: Result<Vec<Fields>> =
+            records.into_iter().map(|fields| self.checked(fields.into())).collect();
+        match records {
+            Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
+            records => self.door.run(
+                records
+                    .and_then(|records| self.with_node().map(|()| records))
+                    .and_then(|records| AppendBatchAtomic::new(self.key.clone(), records)),
+            ),
+        }
+    }
+
+    /// Reads a range, oldest first.
+    ///
+    /// The reader asks for a page at a time, so any range can be read in bounded memory.
+    pub fn read(&self, range: Range) -> Reader<D> {
+        Reader::new(self.door.clone(), Cursor::new(self.key.clone(), range, false))
+    }
+
+    /// Reads what was minted in the closed interval of two instants, oldest first.
+    ///
+    /// Fails with [`Code::InvalidWindow`] when the second is before the first.
+    pub fn read_window(&self, first: Timestamp, last: Timestamp) -> Result<Reader<D>> {
+        Range::window(first, last).map(|range| self.read(range)).map_err(|error| error.about(&*self.key))
+    }
+
+    /// Reads what was minted at or after an instant, oldest first.
+    pub fn read_since(&self, first: Timestamp) -> Reader<D> {
+        self.read(Range::since(first))
+    }
+
+    /// Reads the newest records, newest first.
+    pub fn read_last(&self, records: u64) -> Reader<D> {
+        Reader::new(self.door.clone(), Cursor::new(self.key.clone(), Range::all(), true)).limit(records)
+    }
+
+    /// Lets go of old records and answers how many went.
+    ///
+    /// Nothing looks at consumer groups here: a record goes whether it was read or not. Fails with
+    /// [`Code::UnknownOutcome`] when the connection broke before the answer came; trimming again does no harm then.
+    pub fn trim(&self, trim: Trim) -> D::Answer<u64> {
+        self.door.run(Ok(Trimming::new(self.key.clone(), trim)))
+    }
+
+    fn checked(&self, fields: Fields) -> Result<Fields> {
+        fields.check(self.door.settings().max_record_bytes).map_err(|error| error.about(&*self.key))?;
+        Ok(fields)
+    }
+
+    fn with_node(&self) -> Result<()> {
+        self.door.minter().check()
+    }
+}
+
+impl<D: Door> fmt::Debug for Stream<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Stream").field(&self.key).finish()
+    }
+}

@@ -1,0 +1,127 @@
+//! The only look at the system clock; everything else is given time.
+
+use crate::error::{Code, Error, Result};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Where the client takes the host's time from.
+///
+/// A clock that stands still makes ids predictable: it is what pins a record to the byte in the conformance suite.
+///
+/// ```
+/// use echomq::Clock;
+/// assert_eq!(Clock::standing(1_735_689_600_000).now(), 1_735_689_600_000);
+/// assert!(Clock::system().now() > 1_735_689_600_000);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    standing: Option<u64>,
+}
+
+impl Clock {
+    /// The host's own clock.
+    pub const fn system() -> Self {
+        Self { standing: None }
+    }
+
+    /// A clock that shows `ms` milliseconds since 1970 for ever.
+    pub const fn standing(ms: u64) -> Self {
+        Self { standing: Some(ms) }
+    }
+
+    /// Milliseconds since 1970-01-01T00:00:00Z; 0 where the host's clock stands before that.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match self.standing {
+            Some(ms) => ms,
+            None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+        }
+    }
+}
+
+/// An instant as a reader gives it: milliseconds since 1970, finer parts cut towards the past
+/// (`docs/protocol.md` §5).
+///
+/// ```
+/// use echomq::Timestamp;
+/// assert_eq!(Timestamp::from_micros(1_780_512_970_164_999).millis(), 1_780_512_970_164);
+/// assert_eq!(Timestamp::from_micros(-1).millis(), -1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+impl Timestamp {
+    /// From milliseconds since 1970.
+    pub const fn from_millis(ms: i64) -> Self {
+        Self(ms)
+    }
+
+    /// From microseconds since 1970, cut to the millisecond towards the past.
+    pub const fn from_micros(us: i64) -> Self {
+        Self(us.div_euclid(1_000))
+    }
+
+    /// From nanoseconds since 1970, cut to the millisecond towards the past.
+    pub const fn from_nanos(ns: i64) -> Self {
+        Self(ns.div_euclid(1_000_000))
+    }
+
+    /// From milliseconds since 1970 with a fraction, cut towards the past.
+    ///
+    /// Fails with [`Code::InvalidOption`] when the number is not finite or is beyond 2^53.
+    pub fn from_millis_f64(ms: f64) -> Result<Self> {
+        if ms.is_finite() && ms.abs() <= 9_007_199_254_740_992.0 {
+            Ok(Self(ms.floor() as i64))
+        } else {
+            Err(Error::new(Code::InvalidOption, "an instant is a finite number of milliseconds since 1970"))
+        }
+    }
+
+    /// Milliseconds since 1970.
+    pub const fn millis(self) -> i64 {
+        self.0
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => Self(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)),
+            Err(before) => {
+                let ns = before.duration().as_nanos();
+                Self(i64::try_from(ns.div_ceil(1_000_000)).map_or(i64::MIN, |ms| -ms))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn instants_are_cut_towards_the_past() {
+        for (us, ms) in [(0, 0), (999, 0), (1_000, 1), (-1, -1), (-1_000, -1), (-1_001, -2)] {
+            assert_eq!(Timestamp::from_micros(us).millis(), ms, "{us} µs");
+            assert_eq!(Timestamp::from_nanos(us * 1_000).millis(), ms, "{us} µs as ns");
+            assert_eq!(
+                Timestamp::from_millis_f64(us as f64 / 1_000.0).unwrap().millis(),
+                ms,
+                "{us} µs as f64"
+            );
+            let time = if us < 0 {
+                UNIX_EPOCH - Duration::from_micros(us.unsigned_abs())
+            } else {
+                UNIX_EPOCH + Duration::from_micros(us as u64)
+            };
+            assert_eq!(Timestamp::from(time).millis(), ms, "{us} µs as SystemTime");
+        }
+    }
+
+    #[test]
+    fn what_is_no_instant_is_refused() {
+        for ms in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300] {
+            assert_eq!(Timestamp::from_millis_f64(ms).unwrap_err().code(), Code::InvalidOption);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a door is to the calls that go through it.
+
+use super::settings::Settings;
+use crate::error::{Code, Error, Result};
+use crate::operation::Operation;
+use crate::operation::minter::Minter;
+use crate::process::Origin;
+
+/// A way to the server: [`Shared`](super::shared::Shared) or [`Local`](super::local::Local).
+///
+/// A call is written once for both; the door decides whether its answer is a future or there when the call returns.
+pub trait Door: Clone + Send + Sync + 'static {
+    /// The answer to a call.
+    type Answer<T: Send + 'static>;
+
+    /// Carries an operation out. One that could not even be made is answered with its error.
+    fn run<O: Operation>(&self, operation: Result<O>) -> Self::Answer<O::Reply>;
+
+    /// An answer that needs no server.
+    fn ready<T: Send + 'static>(answer: Result<T>) -> Self::Answer<T>;
+
+    /// What the client was made with.
+    fn settings(&self) -> &Settings;
+
+    /// What makes its ids.
+    fn minter(&self) -> &Minter;
+
+    /// The process that made it.
+    fn origin(&self) -> Origin;
+
+    /// How the connection stands.
+    fn status(&self) -> Status;
+}
+
+/// How a client's connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Whether there is a connection, as far as the client has noticed.
+    pub connected: bool,
+    /// How often the client has connected again.
+    pub reconnects: u64,
+}
+
+/// The client was closed.
+pub(crate) fn closed() -> Error {
+    Error::new(Code::Closed, "the client is closed")
+}
+
+/// Nothing was heard in time; `cause` is why there is no connection, if there is none.
+pub(crate) fn too_late(cause: Option<&Error>) -> Error {
+    match cause {
+        Some(cause) => {
+            let error = Error::new(Code::Disconnected, cause.message());
+            match cause.subject() {
+                Some(subject) => error.about(subject),
+                None => error,
+            }
+        }
+        None => Error::new(Code::Timeout, "no answer came in time"),
+    }
+}

@@ -1,0 +1,86 @@
+//! A lane: a connection of one caller's own, for commands that make the server wait.
+
+use super::link::Link;
+use super::settings::Settings;
+use super::socket::failure;
+use crate::error::{Code, Error, Result};
+use crate::operation::command::{Command, Reply};
+use crate::operation::minter::Minter;
+use crate::operation::{Operation, Step};
+use crate::record::packed::Packed;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How much longer than it was asked to wait the server may take to answer.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// A connection for one caller, on which a blocking command holds up nobody else.
+///
+/// A lane does not connect again by itself: after an error of code [`Code::UnknownOutcome`] it is closed, and its owner
+/// opens another.
+///
+/// ```no_run
+/// # async fn example(client: echomq::Client) -> echomq::Result<()> {
+/// use std::time::Duration;
+///
+/// let mut lane = client.lane().await?;
+/// let popped = lane.command(["BLPOP", "jobs", "2"], Duration::from_secs(2)).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Lane {
+    settings: Settings,
+    minter: Minter,
+    link: Option<Link>,
+}
+
+impl Lane {
+    pub(crate) async fn open(settings: Settings) -> Result<Self> {
+        let minter = settings.minter();
+        let link = Link::open(&settings, &minter).await?;
+        Ok(Self { minter, settings, link: Some(link) })
+    }
+
+    /// Sends one command that makes the server wait for at most `wait`, and gives its reply.
+    ///
+    /// Fails with [`Code::UnknownOutcome`] when the connection breaks or the server takes five seconds longer than that,
+    /// with [`Code::Closed`] on a lane that is closed, and with the code of what the server answered.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the lane, so that a reply which comes later can not be taken for another's; the
+    /// command may have been carried out.
+    pub async fn command<A: AsRef<[u8]>>(
+        &mut self,
+        arguments: impl IntoIterator<Item = A>,
+        wait: Duration,
+    ) -> Result<Reply> {
+        self.run(Command::new(arguments)?, wait).await
+    }
+
+    async fn run<O: Operation>(&mut self, mut operation: O, wait: Duration) -> Result<O::Reply> {
+        // The link is given back only by an answer, so whatever ends this early closes it.
+        let mut link = self.link.take().ok_or_else(|| Error::new(Code::Closed, "the lane is closed"))?;
+        loop {
+            let mut commands = Packed::default();
+            operation.prepare(&self.minter)?;
+            operation.commands(&mut commands);
+            match timeout(wait + MARGIN, link.request(&commands)).await {
+                Err(_) => {
+                    let late = format!("no answer came within {} ms", (wait + MARGIN).as_millis());
+                    return operation.abandon(Error::new(Code::Timeout, late));
+                }
+                Ok(Err(error)) => match operation.lost() {
+                    Step::Done(answer) => return answer,
+                    Step::Again => return Err(failure(&self.settings.endpoint, &error)),
+                },
+                Ok(Ok(replies)) => {
+                    if let Step::Done(answer) = operation.answered(replies) {
+                        self.link = Some(link);
+                        return answer;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! The local door: one connection, driven by the threads of its callers.
+//!
+//! A thread that calls puts its operation on the line. If nobody drives the connection it leads: it sends what waits
+//! as one pipeline and reads the answers, its own and those of the threads that follow meanwhile. A thread alone thus
+//! talks to the server with no other thread between, and many threads share pipelines; either way the order of the
+//! line is kept, as a stream needs it.
+
+use super::backoff::Backoff;
+use super::door::{Door, Status, closed, too_late};
+use super::handshake::Handshake;
+use super::settings::Settings;
+use super::socket::{BlockingSocket, failure, is_a_pause};
+use crate::error::{Code, Error, Result};
+use crate::operation::Operation;
+use crate::operation::line::{Line, Outgoing, Settled};
+use crate::operation::minter::Minter;
+use crate::operation::pending::Pending;
+use crate::process::Origin;
+use crate::record::decoder::Decoder;
+use crate::record::packed::Packed;
+use redis::Value;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::io::{self, ErrorKind, Read, Write};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// How many commands a leader sends at once.
+const PIPELINE: usize = 1_024;
+
+/// How much memory the output keeps for the next commands.
+const KEPT: usize = 256 * 1024;
+
+/// Asked at least every 100 ms while a call waits, on the waiting thread; true ends the call.
+///
+/// A host language looks for its signals here.
+pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// The local door of a client. Clones share the connection.
+#[derive(Clone)]
+pub struct Local(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    minter: Minter,
+    origin: Origin,
+    interrupt: Interrupt,
+    /// Set when a close has given up what was left, so that nobody waits for it any longer.
+    given_up: Arc<AtomicBool>,
+    state: Mutex<State>,
+    idle: Condvar,
+    reconnects: AtomicU64,
+}
+
+struct State {
+    line: Line,
+    /// In the hands of the leader while there is one.
+    connection: Option<Connection>,
+    led: bool,
+    /// Why there is no connection.
+    cause: Option<Error>,
+}
+
+impl Local {
+    /// Connects on the caller's thread.
+    pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
+        let minter = settings.minter();
+        let deadline = Instant::now() + settings.connect_timeout;
+        let connection = Connection::open(&settings, &minter, &Host::new(&interrupt), deadline)?;
+        let given_up = Arc::new(AtomicBool::new(false));
+        let abandoned = given_up.clone();
+        Ok(Self(Arc::new(Inner {
+            minter,
+            origin: Origin::here(),
+            interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
+            given_up,
+            state: Mutex::new(State {
+                line: Line::new(settings.max_in_flight),
+                connection: Some(connection),
+                led: false,
+                cause: None,
+            }),
+            idle: Condvar::new(),
+            reconnects: AtomicU64::new(0),
+            settings,
+        })))
+    }
+
+    /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
+    pub(crate) fn close(&self, within: Duration) -> usize {
+        let inner = &*self.0;
+        if inner.origin.check().is_err() {
+            return 0;
+        }
+        inner.state().line.close(closed());
+        let host = Host::new(&inner.interrupt);
+        let until = Instant::now().checked_add(within);
+        let left = || until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        // The host is asked while nothing is locked, since its answer may take another call of this client.
+        while !left().is_zero() && !host.says_stop() {
+            let step = BlockingSocket::STEP.min(left());
+            let busy = |state: &mut State| state.led || !state.line.is_empty();
+            let waited = inner.idle.wait_timeout_while(inner.state(), step, busy);
+            if !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out() {
+                break;
+            }
+        }
+        inner.given_up.store(true, Ordering::Relaxed);
+        let mut state = inner.state();
+        state.connection = None;
+        state.cause = Some(closed());
+        state.line.abandon(&closed())
+    }
+}
+
+impl Door for Local {
+    type Answer<T: Send + 'static> = Result<T>;
+
+    fn run<O: Operation>(&self, operation: Result<O>) -> Result<O::Reply> {
+        let inner = &*self.0;
+        inner.origin.check()?;
+        let operation = operation?;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(&inner.interrupt) }.wait(answer)
+    }
+
+    fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
+        answer
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.0.settings
+    }
+
+    fn minter(&self) -> &Minter {
+        &self.0.minter
+    }
+
+    fn origin(&self) -> Origin {
+        self.0.origin
+    }
+
+    fn status(&self) -> Status {
+        // In a forked child the lock may be held by a thread that is not there.
+        let connected = self.0.origin.is_here() && self.0.state().cause.is_none();
+        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that waits for the answer to its call.
+struct Caller<'a> {
+    inner: &'a Inner,
+    age: u64,
+    deadline: Instant,
+    host: Host<'a>,
+}
+
+/// The host, which may want a call to end. What it said once holds for the rest of the call.
+struct Host<'a> {
+    interrupt: &'a Interrupt,
+    said_stop: Cell<bool>,
+}
+
+impl<'a> Host<'a> {
+    fn new(interrupt: &'a Interrupt) -> Self {
+        Self { interrupt, said_stop: Cell::new(false) }
+    }
+
+    fn says_stop(&self) -> bool {
+        let stop = self.said_stop.get() || (self.interrupt)();
+        self.said_stop.set(stop);
+        stop
+    }
+}
+
+impl Caller<'_> {
+    fn wait<T>(&self, mut answer: Pending<T>) -> Result<T> {
+        if let Some(mut lead) = Lead::take(self.inner) {
+            return lead.until(self, &mut answer);
+        }
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut checked = Instant::now();
+        loop {
+            if let Poll::Ready(answer) = Pin::new(&mut answer).poll(&mut context) {
+                return answer;
+            }
+            // Whoever led before woke this thread, or is still at it and will.
+            if let Some(mut lead) = Lead::take(self.inner) {
+                return lead.until(self, &mut answer);
+            }
+            thread::park_timeout(BlockingSocket::STEP.min(self.left()));
+            if checked.elapsed() >= BlockingSocket::STEP || self.left().is_zero() {
+                self.check();
+                checked = Instant::now();
+            }
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Lets deadlines and the host's signals end calls.
+    fn check(&self) {
+        if self.host.says_stop() {
+            self.inner.state().line.cancel(self.age, &Error::new(Code::Timeout, "the wait was interrupted"));
+        } else if self.left().is_zero() {
+            let mut state = self.inner.state();
+            let State { line, cause, .. } = &mut *state;
+            line.expire(Instant::now(), || too_late(cause.as_ref()));
+        }
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The right to use the connection. Dropping it, even by a panic, lets another thread lead.
+struct Lead<'a> {
+    inner: &'a Inner,
+    connection: Option<Connection>,
+    backoff: Backoff,
+}
+
+impl<'a> Lead<'a> {
+    fn take(inner: &'a Inner) -> Option<Self> {
+        let mut state = inner.state();
+        if state.led {
+            return None;
+        }
+        state.led = true;
+        let backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
+        Some(Self { inner, connection: state.connection.take(), backoff })
+    }
+
+    /// Drives the line until the caller has its answer.
+    fn until<T>(&mut self, caller: &Caller<'_>, answer: &mut Pending<T>) -> Result<T> {
+        loop {
+            match self.connection.take() {
+                Some(mut connection) => match self.exchange(&mut connection, caller) {
+                    Ok(()) => self.connection = Some(connection),
+                    Err(error) => self.broke(error),
+                },
+                None => self.connect(caller),
+            }
+            if let Some(answer) = answer.try_take() {
+                return answer;
+            }
+            caller.check();
+            if let Some(answer) = answer.try_take() {
+                return answer;
+            }
+        }
+    }
+
+    /// One pipeline there and back.
+    fn exchange(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
+        let inner = self.inner;
+        let entries = inner.state().line.take(PIPELINE);
+        connection.output.clear(KEPT);
+        let outgoing = Outgoing::prepare(entries, &inner.minter, &mut connection.output);
+        inner.state().line.sent(outgoing);
+        let patience =
+            Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
+        connection.write(&patience)?;
+        let arrived = Arrived { inner, replies: RefCell::default() };
+        for _ in 0..connection.output.count() {
+            let reply = connection.read(&patience, || arrived.give())?;
+            arrived.replies.borrow_mut().push(reply);
+        }
+        arrived.give();
+        Ok(())
+    }
+
+    fn broke(&self, error: Error) {
+        let mut state = self.inner.state();
+        state.line.broken();
+        state.cause = Some(error);
+    }
+
+    /// One attempt to connect, and after a failed one a wait.
+    fn connect(&mut self, caller: &Caller<'_>) {
+        match Connection::open(&self.inner.settings, &self.inner.minter, &caller.host, caller.deadline) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+                self.inner.state().cause = None;
+            }
+            Err(error) => {
+                {
+                    let mut state = self.inner.state();
+                    if error.code() == Code::VersionFence {
+                        state.line.close(error.clone());
+                        state.line.abandon(&error);
+                        return;
+                    }
+                    state.cause = Some(error);
+                }
+                let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
+                while !caller.host.says_stop() {
+                    match until.saturating_duration_since(Instant::now()) {
+                        Duration::ZERO => break,
+                        left => thread::sleep(left.min(BlockingSocket::STEP)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Replies that arrived together. They are given together, before the next wait.
+struct Arrived<'a> {
+    inner: &'a Inner,
+    replies: RefCell<Vec<Value>>,
+}
+
+impl Arrived<'_> {
+    fn give(&self) {
+        let replies = self.replies.take();
+        if replies.is_empty() {
+            return;
+        }
+        let answered = {
+            let mut state = self.inner.state();
+            replies.into_iter().filter_map(|reply| state.line.answer(reply)).collect()
+        };
+        // Owners are woken with nothing locked: a thread woken earlier would only run into the lock.
+        let settled = Settled::read(answered);
+        self.inner.state().line.settle(settled);
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let next = {
+            let mut state = self.inner.state();
+            if self.connection.is_none() {
+                state.line.broken();
+            }
+            state.connection = self.connection.take();
+            state.led = false;
+            state.line.owner_of_oldest()
+        };
+        if let Some(next) = next {
+            next.wake();
+        }
+        self.inner.idle.notify_all();
+    }
+}
+
+/// How long to bear a silent server.
+struct Patience<'a> {
+    host: &'a Host<'a>,
+    stall: Duration,
+    until: Instant,
+}
+
+impl Patience<'_> {
+    /// Runs one read or write again until it gets somewhere.
+    fn bear(&self, mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+        let started = Instant::now();
+        loop {
+            match attempt() {
+                Err(error) if is_a_pause(&error) => {
+                    if self.host.says_stop() {
+                        return Err(io::Error::other("the wait was interrupted"));
+                    }
+                    let now = Instant::now();
+                    if now.duration_since(started) >= self.stall || now >= self.until {
+                        return Err(io::Error::new(
+                            ErrorKind::TimedOut,
+                            "the server was silent for too long",
+                        ));
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+/// One connection, open and greeted.
+struct Connection {
+    socket: BlockingSocket,
+    decoder: Decoder,
+    output: Packed,
+    settings: Settings,
+}
+
+impl Connection {
+    /// Connects and greets, within the time for one attempt and by the deadline.
+    fn open(settings: &Settings, minter: &Minter, host: &Host<'_>, deadline: Instant) -> Result<Self> {
+        let deadline = deadline.min(Instant::now() + settings.connect_timeout);
+        let socket = Self::socket(settings, host, deadline)?;
+        let mut connection =
+            Self { socket, decoder: Decoder::new(), output: Packed::default(), settings: settings.clone() };
+        let patience = Patience { host, stall: settings.connect_timeout, until: deadline };
+        let mut handshake = Handshake::new(settings);
+        loop {
+            connection.output = handshake.commands();
+            connection.write(&patience)?;
+            let replies: Result<Vec<Value>> =
+                (0..connection.output.count()).map(|_| connection.read(&patience, || ())).collect();
+            if let Some(greeting) = handshake.answered(replies?)? {
+                let (server_ms, at) = greeting.server_time;
+                minter.set_server_time(server_ms, at);
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// Connects on a thread of its own, since neither the search for an address nor a connect can be interrupted.
+    fn socket(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<BlockingSocket> {
+        let (endpoint, tls) = (settings.endpoint.clone(), settings.tls.clone());
+        let (sender, receiver) = mpsc::channel();
+        let connect = move || {
+            // Whoever asked may have given up meanwhile.
+            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_ref(), deadline));
+        };
+        thread::Builder::new()
+            .name("echomq-connect".to_owned())
+            .spawn(connect)
+            .map_err(|error| failure(&settings.endpoint, &error))?;
+        loop {
+            match receiver.recv_timeout(BlockingSocket::STEP) {
+                Ok(connected) => return connected,
+                Err(RecvTimeoutError::Timeout) if !host.says_stop() && Instant::now() < deadline => {}
+                Err(_) => {
+                    let gave_up = io::Error::new(ErrorKind::TimedOut, "the attempt took too long");
+                    return Err(failure(&settings.endpoint, &gave_up));
+                }
+            }
+        }
+    }
+
+    /// Sends the whole output.
+    fn write(&mut self, patience: &Patience<'_>) -> Result<()> {
+        let mut written = 0;
+        while written < self.output.bytes().len() {
+            match patience.bear(|| self.socket.write(&self.output.bytes()[written..])) {
+                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
+                Ok(more) => written += more,
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+        patience.bear(|| self.socket.flush().map(|()| 0)).map_err(|error| self.failed(error))?;
+        Ok(())
+    }
+
+    /// Reads one reply, and before each wait for the server does something else.
+    fn read(&mut self, patience: &Patience<'_>, before_waiting: impl Fn()) -> Result<Value> {
+        loop {
+            match self.decoder.next() {
+                // Nothing here asks for pushed messages; one that comes all the same answers no command.
+                Ok(Some(Value::Push { .. })) => {}
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {
+                    before_waiting();
+                    let room = self.decoder.room();
+                    match patience.bear(|| self.socket.read(room)) {
+                        Ok(0) => {
+                            return Err(self.failed(io::Error::other("the server closed the connection")));
+                        }
+                        Ok(bytes) => self.decoder.filled(bytes),
+                        Err(error) => return Err(self.failed(error)),
+                    }
+                }
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        failure(&self.settings.endpoint, &error)
+    }
+}

@@ -1,0 +1,344 @@
+//! The shared door: one connection for all callers of a client.
+//!
+//! Callers put operations on the line; one task, the driver, sends what waits as one pipeline, reads the answers, and
+//! connects again when the connection breaks. An idle line sends at once. A busy one first lets the callers that are
+//! ready to run put their operations on it too, so that they leave together.
+
+use super::backoff::Backoff;
+use super::door::{Door, Status, closed, too_late};
+use super::link::Link;
+use super::settings::Settings;
+use super::socket::failure;
+use crate::error::{Code, Error, Result};
+use crate::operation::Operation;
+use crate::operation::line::{Line, Outgoing, Settled};
+use crate::operation::minter::Minter;
+use crate::operation::pending::Pending;
+use crate::process::Origin;
+use crate::record::packed::Packed;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, watch};
+use tokio::task::{coop, yield_now};
+use tokio::time::{sleep_until, timeout};
+
+/// How many commands leave in one pipeline.
+const PIPELINE: usize = 1_024;
+
+/// How many pipelines are on their way at once.
+const PIPELINES: usize = 8;
+
+/// How many bytes wait for the socket before nothing more is added.
+const UNSENT: usize = 1 << 20;
+
+/// The shared door of a client. Clones share the connection; it closes when the last one is gone.
+#[derive(Clone)]
+pub struct Shared(Arc<Handle>);
+
+/// What clients hold; dropping the last lets the driver end.
+struct Handle(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    minter: Minter,
+    origin: Origin,
+    line: Mutex<Line>,
+    wake: Notify,
+    connected: AtomicBool,
+    reconnects: AtomicU64,
+    ended: watch::Sender<bool>,
+}
+
+impl Inner {
+    fn line(&self) -> MutexGuard<'_, Line> {
+        // A panic while the line was locked would be a defect of an operation; the line itself is still whole.
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn close(&self) {
+        self.line().close(closed());
+        self.wake.notify_one();
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // In a forked child there is no driver, and its locks may be held by threads that are not there.
+        if self.0.origin.is_here() {
+            self.0.close();
+        }
+    }
+}
+
+impl Shared {
+    /// Connects, and starts the driver on the current runtime.
+    pub(crate) async fn connect(settings: Settings) -> Result<Self> {
+        let minter = settings.minter();
+        let link = Link::open(&settings, &minter).await?;
+        let inner = Arc::new(Inner {
+            minter,
+            origin: Origin::here(),
+            line: Mutex::new(Line::new(settings.max_in_flight)),
+            wake: Notify::new(),
+            connected: AtomicBool::new(true),
+            reconnects: AtomicU64::new(0),
+            ended: watch::Sender::new(false),
+            settings,
+        });
+        // The order of sending hangs on futures being polled in order, so the driver never yields to a task budget.
+        tokio::spawn(coop::unconstrained(Driver { inner: inner.clone(), cause: None }.run(link)));
+        Ok(Self(Arc::new(Handle(inner))))
+    }
+
+    /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
+    pub(crate) async fn close(&self, within: Duration) -> usize {
+        let inner = &self.0.0;
+        if inner.origin.check().is_err() {
+            return 0;
+        }
+        inner.close();
+        let mut ended = inner.ended.subscribe();
+        if timeout(within, ended.wait_for(|ended| *ended)).await.is_ok() {
+            return 0;
+        }
+        let unfinished = inner.line().abandon(&closed());
+        inner.wake.notify_one();
+        unfinished
+    }
+}
+
+impl Door for Shared {
+    type Answer<T: Send + 'static> = Pending<T>;
+
+    fn run<O: Operation>(&self, operation: Result<O>) -> Pending<O::Reply> {
+        let inner = &self.0.0;
+        let submit = || {
+            inner.origin.check()?;
+            let operation = operation?;
+            let mut line = inner.line();
+            let idle = !line.has_work();
+            let answer = line.submit(operation, Instant::now() + inner.settings.timeout)?;
+            drop(line);
+            if idle {
+                inner.wake.notify_one();
+            }
+            Ok(answer)
+        };
+        submit().unwrap_or_else(|error| Pending::ready(Err(error)))
+    }
+
+    fn ready<T: Send + 'static>(answer: Result<T>) -> Pending<T> {
+        Pending::ready(answer)
+    }
+
+    fn settings(&self) -> &Settings {
+        &self.0.0.settings
+    }
+
+    fn minter(&self) -> &Minter {
+        &self.0.0.minter
+    }
+
+    fn origin(&self) -> Origin {
+        self.0.0.origin
+    }
+
+    fn status(&self) -> Status {
+        let inner = &self.0.0;
+        Status {
+            connected: inner.connected.load(Ordering::Relaxed),
+            reconnects: inner.reconnects.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Carries the line.
+struct Driver {
+    inner: Arc<Inner>,
+    /// Why there is no connection.
+    cause: Option<Error>,
+}
+
+/// Why a connection is not used any longer.
+enum End {
+    /// The client is closed and nothing is left to do.
+    Finished,
+    Broken(Error),
+}
+
+impl Driver {
+    async fn run(mut self, first: Link) {
+        let mut link = first;
+        loop {
+            self.inner.connected.store(true, Ordering::Relaxed);
+            self.cause = None;
+            let end = self.serve(link).await;
+            self.inner.connected.store(false, Ordering::Relaxed);
+            self.inner.line().broken();
+            match end {
+                End::Finished => break,
+                End::Broken(cause) => self.cause = Some(cause),
+            }
+            match self.connect_again().await {
+                Some(again) => link = again,
+                None => break,
+            }
+            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Uses a connection until it breaks or is not needed any longer.
+    async fn serve(&self, mut link: Link) -> End {
+        let inner = &*self.inner;
+        let stall = inner.settings.timeout / 2;
+        let mut replies = Vec::new();
+        // How many answers each pipeline on its way still gets.
+        let mut flight: VecDeque<usize> = VecDeque::new();
+        let mut heard = Instant::now();
+        let mut busy = false;
+        let mut timer = None;
+        loop {
+            if busy {
+                yield_now().await;
+            }
+            while flight.len() < PIPELINES
+                && link.unsent() < UNSENT
+                && let Some(count) = self.next_pipeline(link.output())
+            {
+                if flight.is_empty() {
+                    heard = Instant::now();
+                }
+                busy = count > 1;
+                flight.push_back(count);
+                if let Err(error) = link.send().await {
+                    return End::Broken(failure(&inner.settings.endpoint, &error));
+                }
+            }
+            {
+                let line = inner.line();
+                if line.is_finished() {
+                    return End::Finished;
+                }
+                if timer.is_none() {
+                    let stalled = (!flight.is_empty()).then(|| heard + stall);
+                    timer = line.next_deadline().into_iter().chain(stalled).min();
+                }
+            }
+            tokio::select! {
+                biased;
+                exchanged = link.exchange(&mut replies) => match exchanged {
+                    Ok(()) => {
+                        heard = Instant::now();
+                        // Callers whose commands left together are answered together, so that their next commands
+                        // leave together too.
+                        let mut whole = 0;
+                        while let Some(count) = flight.pop_front_if(|count| whole + *count <= replies.len()) {
+                            whole += count;
+                        }
+                        let answered = {
+                            let mut line = inner.line();
+                            replies.drain(..whole).filter_map(|reply| line.answer(reply)).collect()
+                        };
+                        let settled = Settled::read(answered);
+                        inner.line().settle(settled);
+                    }
+                    Err(error) => return End::Broken(failure(&inner.settings.endpoint, &error)),
+                },
+                () = inner.wake.notified() => {}
+                () = until(timer) => {
+                    timer = None;
+                    let now = Instant::now();
+                    inner.line().expire(now, || too_late(None));
+                    if !flight.is_empty() && now.duration_since(heard) >= stall {
+                        return End::Broken(silent(&inner.settings, stall));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds the commands to send next, and answers their number; nothing where nothing is to be sent now.
+    fn next_pipeline(&self, output: &mut Packed) -> Option<usize> {
+        let before = output.count();
+        loop {
+            let entries = self.inner.line().take(PIPELINE);
+            if entries.is_empty() {
+                return None;
+            }
+            let outgoing = Outgoing::prepare(entries, &self.inner.minter, output);
+            self.inner.line().sent(outgoing);
+            // Nothing is left of a pipeline of which every operation ended instead.
+            if output.count() > before {
+                return Some(output.count() - before);
+            }
+        }
+    }
+
+    /// Connects again, however long it takes; nothing once the client is closed or must not connect.
+    async fn connect_again(&mut self) -> Option<Link> {
+        let inner = self.inner.clone();
+        let mut backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
+        loop {
+            match self.unless_finished(Link::open(&inner.settings, &inner.minter)).await? {
+                Ok(link) => return Some(link),
+                Err(error) if error.code() == Code::VersionFence => {
+                    let mut line = inner.line();
+                    line.close(error.clone());
+                    line.abandon(&error);
+                    return None;
+                }
+                Err(error) => self.cause = Some(error),
+            }
+            let wait = backoff.wait();
+            self.unless_finished(tokio::time::sleep(wait)).await?;
+        }
+    }
+
+    /// Waits while deadlines go on to hold; nothing once the client is closed and nothing is left to do.
+    async fn unless_finished<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(wait);
+        loop {
+            let timer = {
+                let line = self.inner.line();
+                if line.is_finished() {
+                    return None;
+                }
+                line.next_deadline()
+            };
+            tokio::select! {
+                biased;
+                value = &mut wait => return Some(value),
+                () = self.inner.wake.notified() => {}
+                () = until(timer) => {
+                    self.inner.line().expire(Instant::now(), || too_late(self.cause.as_ref()));
+                }
+            }
+        }
+    }
+}
+
+/// Whatever ends the driver, the end of its runtime included, nobody waits for it any longer.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut line = self.inner.line();
+        line.close(closed());
+        line.abandon(&closed());
+        drop(line);
+        self.inner.connected.store(false, Ordering::Relaxed);
+        self.inner.ended.send_replace(true);
+    }
+}
+
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn silent(settings: &Settings, stall: Duration) -> Error {
+    Error::new(Code::Disconnected, format!("the server was silent for {} ms", stall.as_millis()))
+        .about(settings.endpoint.to_string())
+}

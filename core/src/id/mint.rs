@@ -1,0 +1,276 @@
+//! The mint: ids that only ever increase, however many threads ask (`docs/protocol.md` §1).
+//!
+//! One lock-free cell per process and node holds the last timestamp and sequence. A clock that stands still or steps
+//! back is overtaken by counting on, and a burst of more than 4096 in a millisecond borrows from the next.
+
+use crate::clock::Clock;
+use crate::error::{Code, Error, Result};
+use crate::id::branded::EventId;
+use crate::id::snowflake::{EPOCH_MS, MAX_NODE, MAX_TIMESTAMP, SEQUENCE_BITS, Snowflake};
+use crate::process::Origin;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One cell per node, shared by every mint of the process.
+static CELLS: [AtomicU64; MAX_NODE as usize + 1] = [const { AtomicU64::new(EMPTY) }; MAX_NODE as usize + 1];
+
+/// A cell that has never minted: the next value after it is 0.
+const EMPTY: u64 = u64::MAX;
+
+/// Makes branded ids of the namespace `EVT` with one node.
+///
+/// Mints of one process and one node share their state, so their ids never repeat. Two processes must not mint with
+/// one node: giving each its own is the user's part.
+///
+/// ```
+/// use echomq::{Clock, Mint};
+///
+/// let mint = Mint::new(7)?;
+/// let (first, second) = (mint.mint(&Clock::system())?, mint.mint(&Clock::system())?);
+/// assert!(first < second);
+/// assert_eq!(first.snowflake().node(), 7);
+/// # Ok::<(), echomq::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Mint {
+    node: u16,
+    cell: &'static AtomicU64,
+    origin: Origin,
+}
+
+impl Mint {
+    /// A mint of the node, 0 to [`MAX_NODE`].
+    ///
+    /// Fails with [`Code::InvalidOption`] for any other node; 1023 is the sequencer's.
+    pub fn new(node: u16) -> Result<Self> {
+        match CELLS.get(usize::from(node)) {
+            Some(cell) => Ok(Self { node, cell, origin: Origin::here() }),
+            None => Err(Error::new(
+                Code::InvalidOption,
+                format!("a node id is a number from 0 to {MAX_NODE}, not {node}"),
+            )
+            .about("node_id")),
+        }
+    }
+
+    /// The node.
+    pub fn node(&self) -> u16 {
+        self.node
+    }
+
+    /// Makes one id, greater than every id that this process made with this node before.
+    ///
+    /// Never waits. Fails with [`Code::MintExhausted`] when the timestamp needs more than 41 bits (in the year
+    /// 2093), and with [`Code::NodeLeaseLost`] in a process forked from the one that made the mint; a failed call
+    /// leaves the sequence as it was.
+    #[inline]
+    pub fn mint(&self, clock: &Clock) -> Result<EventId> {
+        self.mint_before(clock.now(), u64::MAX).map_err(|refusal| refusal.error())
+    }
+
+    /// Makes one id whose instant is not after `limit_ms`.
+    #[inline]
+    pub(crate) fn mint_before(&self, now_ms: u64, limit_ms: u64) -> Result<EventId, Refusal> {
+        if !self.origin.is_here() {
+            return Err(Refusal::Forked);
+        }
+        let limit = limit_ms.saturating_sub(EPOCH_MS).min(MAX_TIMESTAMP);
+        match advance(self.cell, now_ms.saturating_sub(EPOCH_MS), limit) {
+            Ok(value) => Ok(EventId::new(self.pack(value))),
+            Err(timestamp) if timestamp > MAX_TIMESTAMP => Err(Refusal::Exhausted),
+            Err(timestamp) => Err(Refusal::Ahead(timestamp + EPOCH_MS)),
+        }
+    }
+
+    #[inline]
+    fn pack(&self, value: u64) -> Snowflake {
+        let (timestamp, sequence) = (value >> SEQUENCE_BITS, value & ((1 << SEQUENCE_BITS) - 1));
+        Snowflake::from_parts(timestamp, u64::from(self.node) << SEQUENCE_BITS | sequence)
+    }
+}
+
+/// Why no id was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The timestamp needs more than 41 bits.
+    Exhausted,
+    /// The id's instant, in Unix milliseconds, would be after the limit.
+    Ahead(u64),
+    /// The mint belongs to the process that forked this one.
+    Forked,
+}
+
+impl Refusal {
+    pub(crate) fn error(self) -> Error {
+        match self {
+            Self::Exhausted => Error::new(
+                Code::MintExhausted,
+                "the 41 bits of an id's timestamp are used up at this instant",
+            ),
+            Self::Ahead(ms) => {
+                Error::new(Code::ClockAhead, format!("the next id would be of the instant {ms} ms"))
+            }
+            Self::Forked => Error::new(
+                Code::NodeLeaseLost,
+                "the node id belongs to the process that forked this one; make a new client in the child",
+            ),
+        }
+    }
+}
+
+/// What the algorithm needs of an atomic; loom's implements it too.
+trait Register {
+    fn load(&self) -> u64;
+    fn replace(&self, current: u64, new: u64) -> Result<u64, u64>;
+}
+
+impl Register for AtomicU64 {
+    #[inline]
+    fn load(&self) -> u64 {
+        AtomicU64::load(self, Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn replace(&self, current: u64, new: u64) -> Result<u64, u64> {
+        // Uniqueness needs only that changes of this one cell are ordered, which every ordering gives.
+        self.compare_exchange_weak(current, new, Ordering::Relaxed, Ordering::Relaxed)
+    }
+}
+
+/// Moves the cell to the greater of the clock and the next value. Where that timestamp is above the limit, answers
+/// it and leaves the cell alone.
+#[inline]
+fn advance(cell: &impl Register, now: u64, limit: u64) -> Result<u64, u64> {
+    if now > limit {
+        return Err(now);
+    }
+    let mut last = cell.load();
+    loop {
+        let next = (now << SEQUENCE_BITS).max(last.wrapping_add(1));
+        if next >> SEQUENCE_BITS > limit {
+            return Err(next >> SEQUENCE_BITS);
+        }
+        match cell.replace(last, next) {
+            Ok(_) => return Ok(next),
+            Err(current) => last = current,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const T: u64 = 1_735_689_600_000;
+
+    fn mint_at(mint: &Mint, now: u64) -> EventId {
+        mint.mint(&Clock::standing(now)).unwrap()
+    }
+
+    impl Register for loom::sync::atomic::AtomicU64 {
+        fn load(&self) -> u64 {
+            self.load(Ordering::Relaxed)
+        }
+
+        fn replace(&self, current: u64, new: u64) -> Result<u64, u64> {
+            self.compare_exchange(current, new, Ordering::Relaxed, Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn no_interleaving_of_threads_repeats_a_value() {
+        loom::model(|| {
+            let cell = loom::sync::Arc::new(loom::sync::atomic::AtomicU64::new(EMPTY));
+            let other = {
+                let cell = cell.clone();
+                // The other thread's clock is a millisecond behind.
+                loom::thread::spawn(move || [(); 2].map(|()| advance(&*cell, 4, MAX_TIMESTAMP).unwrap()))
+            };
+            let mine = [(); 2].map(|()| advance(&*cell, 5, MAX_TIMESTAMP).unwrap());
+            let theirs = other.join().unwrap();
+            assert!(mine[0] < mine[1] && theirs[0] < theirs[1]);
+            let all: HashSet<u64> = mine.into_iter().chain(theirs).collect();
+            assert_eq!(all.len(), 4);
+        });
+    }
+
+    #[test]
+    fn the_first_id_of_a_node_has_sequence_0() {
+        let id = mint_at(&Mint::new(1000).unwrap(), T);
+        assert_eq!((id.unix_ms(), id.snowflake().node(), id.snowflake().sequence()), (T, 1000, 0));
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_is_overtaken() {
+        let mint = Mint::new(1001).unwrap();
+        let ids: Vec<EventId> = [T, T - 5, T]
+            .into_iter()
+            .flat_map(|now| (0..50).map(|_| mint_at(&mint, now)).collect::<Vec<_>>())
+            .collect();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        assert_eq!(
+            ids.iter().map(|id| id.snowflake().sequence()).collect::<Vec<_>>(),
+            (0..150).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_burst_borrows_from_the_next_milliseconds() {
+        let mint = Mint::new(1002).unwrap();
+        let ids: Vec<EventId> = (0..3 * 4096 + 1).map(|_| mint_at(&mint, T)).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b));
+        assert_eq!(ids[4096].unix_ms(), T + 1);
+        assert_eq!(ids.last().unwrap().unix_ms(), T + 3);
+    }
+
+    #[test]
+    fn mints_of_one_node_share_their_cell() {
+        let ids: HashSet<EventId> = (0..10).map(|_| mint_at(&Mint::new(1003).unwrap(), T)).collect();
+        assert_eq!(ids.len(), 10);
+    }
+
+    #[test]
+    fn sixteen_threads_never_repeat_an_id() {
+        let mint = Mint::new(1004).unwrap();
+        let all: HashSet<EventId> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let ids: Vec<EventId> =
+                            (0..6_250).map(|_| mint.mint(&Clock::system()).unwrap()).collect();
+                        assert!(ids.is_sorted_by(|a, b| a < b));
+                        ids
+                    })
+                })
+                .collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(all.len(), 100_000);
+    }
+
+    #[test]
+    fn a_refused_mint_leaves_the_sequence_untouched() {
+        let mint = Mint::new(1005).unwrap();
+        let last = EPOCH_MS + MAX_TIMESTAMP;
+        assert_eq!(mint_at(&mint, T).snowflake().sequence(), 0);
+        assert_eq!(mint.mint_before(T + 100, T + 99), Err(Refusal::Ahead(T + 100)));
+        assert_eq!(mint.mint(&Clock::standing(last + 1)).unwrap_err().code(), Code::MintExhausted);
+        assert_eq!(mint_at(&mint, T).snowflake().sequence(), 1);
+        assert_eq!(mint_at(&mint, last).unix_ms(), last);
+    }
+
+    #[test]
+    fn the_last_millisecond_of_41_bits_can_be_used_up() {
+        let mint = Mint::new(1006).unwrap();
+        let last = Clock::standing(EPOCH_MS + MAX_TIMESTAMP);
+        let ids: Vec<EventId> = (0..4096).map(|_| mint.mint(&last).unwrap()).collect();
+        assert_eq!(ids[4095].snowflake().sequence(), 4095);
+        assert_eq!(mint.mint(&last).unwrap_err().code(), Code::MintExhausted);
+    }
+
+    #[test]
+    fn a_node_is_at_most_1022() {
+        assert!(Mint::new(1022).is_ok());
+        assert_eq!(Mint::new(1023).unwrap_err().code(), Code::InvalidOption);
+    }
+}

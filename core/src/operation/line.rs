@@ -1,0 +1,261 @@
+//! The line: what waits to be sent, what is on its way, and what a broken connection left open.
+//!
+//! Order is the point. Ids are made when an operation is about to be sent, so ids leave in the order in which they
+//! were made; and after a broken connection, what was on its way is asked after first, then sent again where it is
+//! missing, and only then does anything newer follow. Otherwise a newer record would overtake an older one, and the
+//! server would refuse the older for ever.
+//!
+//! A line is shared by all callers of a client, under a lock. Work that grows with a batch, making its commands and reading
+//! its answers, is done with the lock released, on entries that are *in hand*: [`Line::take`] and [`Line::answer`] hand them
+//! out, [`Line::sent`] and [`Line::settle`] take them back. Only the one who drives the connection does that.
+
+mod entry;
+
+pub(crate) use entry::{Answered, Entry, Outgoing, Settled};
+
+use super::Operation;
+use super::pending::{Pending, pending};
+use crate::error::{Code, Error, Result};
+use entry::Flight;
+use redis::Value;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
+use std::task::Waker;
+use std::time::Instant;
+
+/// The operations of one connection, oldest first.
+pub(crate) struct Line {
+    /// Never sent yet.
+    fresh: VecDeque<Entry>,
+    /// Sent before, and to be sent again before anything fresh; by age.
+    again: BTreeMap<u64, Entry>,
+    /// On its way, in the order of sending.
+    flight: VecDeque<Flight>,
+    /// How many were handed out.
+    in_hand: usize,
+    /// A connection broke, and what it carried is being asked after.
+    recovering: bool,
+    next: u64,
+    weight: usize,
+    max_weight: usize,
+    closed: Option<Error>,
+    /// Everything was given up; what is in hand follows when it comes back.
+    given_up: Option<Error>,
+}
+
+impl Line {
+    /// A line that takes operations until those on it have more than `max_weight` commands.
+    pub(crate) fn new(max_weight: usize) -> Self {
+        Self {
+            fresh: VecDeque::new(),
+            again: BTreeMap::new(),
+            flight: VecDeque::new(),
+            in_hand: 0,
+            recovering: false,
+            next: 0,
+            weight: 0,
+            max_weight,
+            closed: None,
+            given_up: None,
+        }
+    }
+
+    /// Puts an operation at the end of the line.
+    ///
+    /// Fails with `overloaded` where the line is full, and as [`Line::close`] was told where it is closed.
+    pub(crate) fn submit<O: Operation>(
+        &mut self,
+        operation: O,
+        deadline: Instant,
+    ) -> Result<Pending<O::Reply>> {
+        self.submit_as(operation, deadline).map(|(_, answer)| answer)
+    }
+
+    /// Puts an operation at the end of the line, and answers the age by which [`Line::cancel`] knows it.
+    pub(crate) fn submit_as<O: Operation>(
+        &mut self,
+        operation: O,
+        deadline: Instant,
+    ) -> Result<(u64, Pending<O::Reply>)> {
+        if let Some(error) = &self.closed {
+            return Err(error.clone());
+        }
+        let (waiting, bound) = (self.weight, self.max_weight);
+        if waiting >= bound {
+            return Err(Error::new(
+                Code::Overloaded,
+                format!(
+                    "{waiting} commands are waiting for their answers already, the client's bound is {bound}"
+                ),
+            ));
+        }
+        let weight = operation.weight();
+        let (promise, answer) = pending();
+        let age = self.next;
+        self.weight += weight;
+        self.fresh.push_back(Entry::new(age, weight, deadline, operation, promise));
+        self.next += 1;
+        Ok((age, answer))
+    }
+
+    /// Hands out what is to be sent next, about `max` commands, in its order.
+    pub(crate) fn take(&mut self, max: usize) -> Vec<Entry> {
+        let mut taken = Vec::new();
+        if self.recovering {
+            if !self.flight.is_empty() {
+                return taken;
+            }
+            taken.extend(self.again.extract_if(.., |_, entry| entry.lost).map(|(_, entry)| entry));
+            self.recovering = !taken.is_empty();
+        }
+        if !self.recovering {
+            let mut commands = 0;
+            while commands < max {
+                let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
+                let Some(entry) = next else { break };
+                commands += entry.weight;
+                taken.push(entry);
+            }
+        }
+        self.in_hand += taken.len();
+        taken
+    }
+
+    /// Counts as on their way what was handed out by [`Line::take`].
+    pub(crate) fn sent(&mut self, outgoing: Outgoing) {
+        let Outgoing { flights, ended, weight_of_ended } = outgoing;
+        self.in_hand -= flights.len() + ended;
+        self.weight -= weight_of_ended;
+        for mut flight in flights {
+            if let (Some(why), Some(entry)) = (&self.given_up, &mut flight.entry) {
+                entry.task.abandon(why.clone());
+                flight.entry = None;
+            }
+            self.flight.push_back(flight);
+        }
+    }
+
+    /// Takes one answer: the next to the oldest command on its way. Hands out the entry that now has all its answers.
+    ///
+    /// An answer that nothing waits for is dropped.
+    pub(crate) fn answer(&mut self, reply: Value) -> Option<Answered> {
+        let flight = self.flight.front_mut()?;
+        flight.replies.push(reply);
+        if flight.replies.len() < flight.expected {
+            return None;
+        }
+        let Flight { entry, replies, .. } = self.flight.pop_front()?;
+        self.in_hand += usize::from(entry.is_some());
+        Some(Answered { entry: entry?, replies })
+    }
+
+    /// Takes back what was handed out by [`Line::answer`].
+    pub(crate) fn settle(&mut self, settled: Settled) {
+        let Settled { again, ended, weight_of_ended } = settled;
+        self.in_hand -= again.len() + ended;
+        self.weight -= weight_of_ended;
+        for mut entry in again {
+            match &self.given_up {
+                Some(why) => entry.task.abandon(why.clone()),
+                None => drop(self.again.insert(entry.age, entry)),
+            }
+        }
+    }
+
+    /// The connection broke: what was on its way is lost until it has been asked after.
+    pub(crate) fn broken(&mut self) {
+        for flight in mem::take(&mut self.flight) {
+            let Some(mut entry) = flight.entry else { continue };
+            if entry.task.lost() {
+                entry.lost = true;
+                self.again.insert(entry.age, entry);
+            } else {
+                self.weight -= entry.weight;
+            }
+        }
+        self.recovering = self.again.values().any(|entry| entry.lost);
+    }
+
+    /// Whether something is to be sent now.
+    pub(crate) fn has_work(&self) -> bool {
+        let waits = !self.again.is_empty() || !self.fresh.is_empty();
+        let blocked = self.recovering && !self.flight.is_empty();
+        waits && !blocked
+    }
+
+    /// Whether nothing waits and nothing is on its way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_hand == 0 && self.fresh.is_empty() && self.again.is_empty() && self.flight.is_empty()
+    }
+
+    /// Whether nothing is left to do, and nothing will come.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.closed.is_some() && self.is_empty()
+    }
+
+    /// The earliest deadline on the line.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
+        flight.chain(self.again.values()).chain(&self.fresh).map(|entry| entry.deadline).min()
+    }
+
+    /// Gives up what is past its deadline, for the reason given.
+    pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) {
+        self.give_up(|entry| entry.deadline <= now, why);
+    }
+
+    /// Gives up one operation, whose caller does not wait any longer.
+    pub(crate) fn cancel(&mut self, age: u64, why: &Error) {
+        self.give_up(|entry| entry.age == age, || why.clone());
+    }
+
+    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn() -> Error) {
+        let mut released = 0;
+        let mut gives_up = |entry: &mut Entry| {
+            let gone = which(entry);
+            if gone {
+                entry.task.abandon(why());
+                released += entry.weight;
+            }
+            gone
+        };
+        self.fresh.retain_mut(|entry| !gives_up(entry));
+        self.again.retain(|_, entry| !gives_up(entry));
+        for flight in &mut self.flight {
+            if flight.entry.as_mut().is_some_and(&mut gives_up) {
+                flight.entry = None;
+            }
+        }
+        self.weight -= released;
+    }
+
+    /// Takes nothing more; further calls get the error.
+    pub(crate) fn close(&mut self, error: Error) {
+        self.closed.get_or_insert(error);
+    }
+
+    /// Gives up everything, and answers how many operations that were.
+    pub(crate) fn abandon(&mut self, why: &Error) -> usize {
+        let flight = mem::take(&mut self.flight).into_iter().filter_map(|flight| flight.entry);
+        let again = mem::take(&mut self.again).into_values();
+        let fresh = mem::take(&mut self.fresh);
+        let mut count = self.in_hand;
+        for mut entry in flight.chain(again).chain(fresh) {
+            entry.task.abandon(why.clone());
+            self.weight -= entry.weight;
+            count += 1;
+        }
+        self.recovering = false;
+        self.given_up = Some(why.clone());
+        count
+    }
+
+    /// Who waits for the oldest operation, to be woken so that it takes over the work.
+    pub(crate) fn owner_of_oldest(&self) -> Option<Waker> {
+        let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
+        flight.chain(self.again.values()).chain(&self.fresh).next()?.task.owner()
+    }
+}
+
+#[cfg(test)]
+mod tests;

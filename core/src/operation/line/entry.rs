@@ -1,0 +1,172 @@
+//! What stands on a line: an operation, whoever waits for it, and what is done with it while it is in hand.
+
+use crate::error::{Error, Result};
+use crate::operation::minter::Minter;
+use crate::operation::pending::Promise;
+use crate::operation::{Operation, Step};
+use crate::record::packed::Packed;
+use redis::Value;
+use std::task::Waker;
+use std::time::Instant;
+
+/// An operation on the line.
+pub(crate) struct Entry {
+    pub(super) age: u64,
+    pub(super) weight: usize,
+    pub(super) deadline: Instant,
+    /// Was on its way when a connection broke.
+    pub(super) lost: bool,
+    pub(super) task: Box<dyn Task>,
+}
+
+impl Entry {
+    pub(super) fn new<O: Operation>(
+        age: u64,
+        weight: usize,
+        deadline: Instant,
+        operation: O,
+        promise: Promise<O::Reply>,
+    ) -> Self {
+        let task = Box::new(Running { operation, promise: Some(promise) });
+        Self { age, weight, deadline, lost: false, task }
+    }
+}
+
+/// An entry whose commands are on their way.
+pub(crate) struct Flight {
+    /// Nothing once the entry was given up: its answers are still to come and are dropped.
+    pub(super) entry: Option<Entry>,
+    pub(super) replies: Vec<Value>,
+    pub(super) expected: usize,
+}
+
+/// Entries that were taken, and whose commands are made.
+pub(crate) struct Outgoing {
+    pub(super) flights: Vec<Flight>,
+    /// How many ended instead, because no id could be made for them.
+    pub(super) ended: usize,
+    pub(super) weight_of_ended: usize,
+}
+
+impl Outgoing {
+    /// Makes ids and adds commands, in the order of the entries.
+    pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
+        let flights = Vec::with_capacity(entries.len());
+        let mut outgoing = Self { flights, ended: 0, weight_of_ended: 0 };
+        for mut entry in entries {
+            let before = commands.count();
+            if entry.task.send(minter, commands) {
+                entry.lost = false;
+                let expected = commands.count() - before;
+                let replies = Vec::with_capacity(expected);
+                outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
+            } else {
+                outgoing.ended += 1;
+                outgoing.weight_of_ended += entry.weight;
+            }
+        }
+        outgoing
+    }
+}
+
+/// An entry that has all its answers.
+pub(crate) struct Answered {
+    pub(super) entry: Entry,
+    pub(super) replies: Vec<Value>,
+}
+
+/// Entries whose answers were read.
+#[derive(Default)]
+pub(crate) struct Settled {
+    /// Those that have more to ask.
+    pub(super) again: Vec<Entry>,
+    pub(super) ended: usize,
+    pub(super) weight_of_ended: usize,
+}
+
+impl Settled {
+    /// Reads the answers, which wakes whoever waits for them.
+    pub(crate) fn read(answered: Vec<Answered>) -> Self {
+        let mut settled = Self::default();
+        for Answered { mut entry, replies } in answered {
+            if entry.task.answered(replies) {
+                settled.again.push(entry);
+            } else {
+                settled.ended += 1;
+                settled.weight_of_ended += entry.weight;
+            }
+        }
+        settled
+    }
+}
+
+/// An operation with whoever waits for it.
+pub(super) trait Task: Send {
+    /// Adds its commands; false when it ended instead.
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
+    /// Reads its answers; true when there is more to ask.
+    fn answered(&mut self, replies: Vec<Value>) -> bool;
+    /// Its answers will not come; true when there is more to ask.
+    fn lost(&mut self) -> bool;
+    fn abandon(&mut self, why: Error);
+    /// Who waits for it, as far as it can be woken.
+    fn owner(&self) -> Option<Waker>;
+}
+
+struct Running<O: Operation> {
+    operation: O,
+    promise: Option<Promise<O::Reply>>,
+}
+
+impl<O: Operation> Running<O> {
+    fn end(&mut self, answer: Result<O::Reply>) {
+        if let Some(promise) = self.promise.take() {
+            promise.answer(answer);
+        }
+    }
+
+    fn step(&mut self, step: Step<O::Reply>) -> bool {
+        match step {
+            Step::Again => true,
+            Step::Done(answer) => {
+                self.end(answer);
+                false
+            }
+        }
+    }
+}
+
+impl<O: Operation> Task for Running<O> {
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool {
+        match self.operation.prepare(minter) {
+            Ok(()) => {
+                self.operation.commands(commands);
+                true
+            }
+            Err(error) => {
+                let answer = self.operation.abandon(error);
+                self.end(answer);
+                false
+            }
+        }
+    }
+
+    fn answered(&mut self, replies: Vec<Value>) -> bool {
+        let step = self.operation.answered(replies);
+        self.step(step)
+    }
+
+    fn lost(&mut self) -> bool {
+        let step = self.operation.lost();
+        self.step(step)
+    }
+
+    fn abandon(&mut self, why: Error) {
+        let answer = self.operation.abandon(why);
+        self.end(answer);
+    }
+
+    fn owner(&self) -> Option<Waker> {
+        self.promise.as_ref()?.owner()
+    }
+}

@@ -1,0 +1,191 @@
+//! The line against a made-up operation: order, loss, deadlines, bounds.
+
+use super::*;
+use crate::clock::Clock;
+use crate::operation::Step;
+use crate::operation::minter::Minter;
+use crate::record::packed::Packed;
+use std::time::Duration;
+
+/// Sends `SET <name>` once, or `GET <name>` after a loss; a `GET` that answers nil sends `SET` again.
+struct Probe {
+    name: &'static str,
+    asking: bool,
+}
+
+impl Operation for Probe {
+    type Reply = &'static str;
+
+    fn commands(&self, commands: &mut Packed) {
+        commands.command(2).arg(if self.asking { "GET" } else { "SET" }).arg(self.name);
+    }
+
+    fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        match (self.asking, &replies[..]) {
+            (true, [Value::Nil]) => {
+                self.asking = false;
+                Step::Again
+            }
+            _ => Step::Done(Ok(self.name)),
+        }
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        self.asking = true;
+        Step::Again
+    }
+}
+
+struct Bench {
+    line: Line,
+    minter: Minter,
+    now: Instant,
+}
+
+impl Bench {
+    fn new(max_weight: usize) -> Self {
+        Self {
+            line: Line::new(max_weight),
+            minter: Minter::new(Clock::system(), None, None),
+            now: Instant::now(),
+        }
+    }
+
+    fn submit(&mut self, name: &'static str) -> Result<Pending<&'static str>> {
+        self.submit_until(name, 60)
+    }
+
+    fn submit_until(&mut self, name: &'static str, seconds: u64) -> Result<Pending<&'static str>> {
+        self.line.submit(Probe { name, asking: false }, self.now + Duration::from_secs(seconds))
+    }
+
+    fn answer(&mut self, reply: Value) {
+        let settled = Settled::read(self.line.answer(reply).into_iter().collect());
+        self.line.settle(settled);
+    }
+
+    fn take(&mut self, max: usize) -> Vec<String> {
+        let mut commands = Packed::default();
+        let outgoing = Outgoing::prepare(self.line.take(max), &self.minter, &mut commands);
+        self.line.sent(outgoing);
+        commands.texts()
+    }
+}
+
+#[test]
+fn operations_go_out_and_are_answered_in_order() {
+    let mut bench = Bench::new(10);
+    let mut answers: Vec<_> = ["a", "b", "c"].map(|name| bench.submit(name).unwrap()).into();
+    assert_eq!(bench.take(2), ["SET a", "SET b"]);
+    assert_eq!(bench.take(2), ["SET c"]);
+    bench.answer(Value::Okay);
+    assert_eq!(answers[0].try_take().unwrap(), Ok("a"));
+    assert!(answers[1].try_take().is_none());
+    bench.answer(Value::Okay);
+    bench.answer(Value::Okay);
+    assert_eq!(answers[2].try_take().unwrap(), Ok("c"));
+    assert!(bench.line.is_empty());
+}
+
+#[test]
+fn what_was_lost_is_asked_after_then_sent_again_before_anything_newer() {
+    let mut bench = Bench::new(10);
+    let mut answers: Vec<_> = ["a", "b", "c"].map(|name| bench.submit(name).unwrap()).into();
+    bench.take(3);
+    bench.answer(Value::Okay);
+    bench.line.broken();
+    answers.push(bench.submit("d").unwrap());
+    assert_eq!(bench.take(10), ["GET b", "GET c"]);
+    assert_eq!(bench.take(10), [""; 0], "nothing newer before the answers");
+    bench.answer(Value::Nil);
+    assert_eq!(bench.take(10), [""; 0], "nor a part of them");
+    bench.answer(Value::Nil);
+    assert_eq!(bench.take(10), ["SET b", "SET c", "SET d"]);
+    (0..3).for_each(|_| bench.answer(Value::Okay));
+    let taken: Vec<_> = answers.iter_mut().map(|answer| answer.try_take().unwrap().unwrap()).collect();
+    assert_eq!(taken, ["a", "b", "c", "d"]);
+    assert!(bench.line.is_empty());
+}
+
+#[test]
+fn a_second_break_while_asking_changes_nothing() {
+    let mut bench = Bench::new(10);
+    let mut a = bench.submit("a").unwrap();
+    let mut b = bench.submit("b").unwrap();
+    bench.take(2);
+    bench.line.broken();
+    assert_eq!(bench.take(10), ["GET a", "GET b"]);
+    bench.answer(Value::Nil);
+    bench.line.broken();
+    let mut c = bench.submit("c").unwrap();
+    assert_eq!(bench.take(10), ["GET b"], "a is known to be missing, b is not");
+    bench.answer(Value::Okay);
+    assert_eq!(bench.take(10), ["SET a", "SET c"]);
+    (0..2).for_each(|_| bench.answer(Value::Okay));
+    for answer in [&mut a, &mut b, &mut c] {
+        assert!(answer.try_take().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_full_line_takes_no_more_until_there_is_room() {
+    let mut bench = Bench::new(2);
+    let _answers = [bench.submit("a").unwrap(), bench.submit("b").unwrap()];
+    assert_eq!(bench.submit("c").unwrap_err().code(), Code::Overloaded);
+    bench.take(1);
+    assert_eq!(bench.submit("c").unwrap_err().code(), Code::Overloaded);
+    bench.answer(Value::Okay);
+    assert!(bench.submit("c").is_ok());
+}
+
+#[test]
+fn a_deadline_holds_wherever_the_operation_stands() {
+    let mut bench = Bench::new(10);
+    let mut on_its_way = bench.submit_until("a", 1).unwrap();
+    bench.take(1);
+    let mut later = bench.submit_until("b", 3).unwrap();
+    let mut fresh = bench.submit_until("c", 1).unwrap();
+    assert_eq!(bench.line.next_deadline(), Some(bench.now + Duration::from_secs(1)));
+    bench.line.expire(bench.now + Duration::from_secs(1), || Error::new(Code::Timeout, "late"));
+    for answer in [&mut on_its_way, &mut fresh] {
+        assert_eq!(answer.try_take().unwrap().unwrap_err().code(), Code::Timeout);
+    }
+    assert_eq!(bench.take(10), ["SET b"]);
+    bench.answer(Value::Okay); // to a, which nobody waits for
+    assert!(later.try_take().is_none());
+    bench.answer(Value::Okay);
+    assert_eq!(later.try_take().unwrap(), Ok("b"));
+    assert!(bench.line.is_empty());
+}
+
+#[test]
+fn a_closed_line_takes_nothing_and_gives_up_what_is_left() {
+    let mut bench = Bench::new(10);
+    let mut a = bench.submit("a").unwrap();
+    bench.line.close(Error::new(Code::Closed, "closed"));
+    assert_eq!(bench.submit("b").unwrap_err().code(), Code::Closed);
+    assert_eq!(bench.line.abandon(&Error::new(Code::Closed, "closed")), 1);
+    assert_eq!(a.try_take().unwrap().unwrap_err().code(), Code::Closed);
+    assert!(bench.line.is_empty());
+}
+
+#[test]
+fn what_is_in_hand_when_all_is_given_up_follows() {
+    let mut bench = Bench::new(10);
+    let why = Error::new(Code::Closed, "closed");
+    let mut answers: Vec<_> = ["a", "b"].map(|name| bench.submit(name).unwrap()).into();
+    bench.take(1);
+    let answered = bench.line.answer(Value::Nil).unwrap();
+    let taken = bench.line.take(1);
+    bench.line.close(why.clone());
+    assert_eq!(bench.line.abandon(&why), 2, "both are in hand");
+    assert!(!bench.line.is_finished());
+    bench.line.settle(Settled::read(vec![answered]));
+    assert_eq!(answers[0].try_take().unwrap(), Ok("a"), "its answer was there");
+    let mut sent = Packed::default();
+    bench.line.sent(Outgoing::prepare(taken, &bench.minter, &mut sent));
+    assert_eq!(sent.count(), 1);
+    assert_eq!(answers[1].try_take().unwrap().unwrap_err().code(), Code::Closed);
+    bench.answer(Value::Okay);
+    assert!(bench.line.is_finished());
+}

@@ -1,0 +1,62 @@
+//! What one operation is: what to send, how to read the answer, and what to do next.
+//!
+//! An operation does no I/O. It is driven by a [`line::Line`], which keeps the order of what is sent, and a door
+//! (`connection/`) carries the line's commands to the server and back: asynchronously for all callers of a client, or
+//! on the caller's own thread. So each rule is written once and tested without a server.
+
+pub(crate) mod command;
+pub(crate) mod line;
+pub(crate) mod minter;
+pub(crate) mod pending;
+
+use crate::error::{Error, Result};
+use crate::record::packed::Packed;
+use minter::Minter;
+use redis::Value;
+
+/// What to do after an answer.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// The operation is over.
+    Done(Result<T>),
+    /// There is more to ask.
+    Again,
+}
+
+/// One thing that the bus does on the wire, as a state machine.
+///
+/// Its life: `prepare` and `commands` before each sending, then `answered`, or `lost` when the connection broke
+/// before the answers came; `abandon` ends it early.
+pub trait Operation: Send + 'static {
+    /// What the caller gets.
+    type Reply: Send + 'static;
+
+    /// Makes what can only be made when it is about to be sent: ids, whose order must be the order of sending.
+    fn prepare(&mut self, minter: &Minter) -> Result<()> {
+        let _ = minter;
+        Ok(())
+    }
+
+    /// Adds the commands of the next round, at least one.
+    fn commands(&self, commands: &mut Packed);
+
+    /// Reads the answers to the commands of this round, one each.
+    fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply>;
+
+    /// The connection broke after the commands were handed to it; nobody knows which of them were applied.
+    ///
+    /// An operation that only reads asks again.
+    fn lost(&mut self) -> Step<Self::Reply> {
+        Step::Again
+    }
+
+    /// Gives up, for the reason given.
+    fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
+        Err(why)
+    }
+
+    /// How many commands it may need at once: its share of the client's bound.
+    fn weight(&self) -> usize {
+        1
+    }
+}

@@ -1,0 +1,224 @@
+//! Reading replies: whatever the protocol version, their shapes end here.
+
+use super::Record;
+use crate::error::{Code, Error, Result};
+use crate::id::entry_id::EntryId;
+use redis::{ServerError, Value};
+
+/// The reply itself, or the error that the server answered.
+pub(crate) fn accepted(reply: Value) -> Result<Value> {
+    match reply {
+        Value::ServerError(error) => Err(refused(&error)),
+        Value::Attribute { data, .. } => accepted(*data),
+        reply => Ok(reply),
+    }
+}
+
+/// The error of an error reply, told by its leading code word.
+pub(crate) fn refused(error: &ServerError) -> Error {
+    let code = match error.code() {
+        "WRONGTYPE" => Code::WrongType,
+        "OOM" => Code::OutOfMemory,
+        "NOGROUP" => Code::NoGroup,
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => Code::Auth,
+        "EMQKIND" => Code::Kind,
+        "EMQSTALE" => Code::Stale,
+        "EMQLOCK" => Code::Locked,
+        "EMQSTATE" => Code::State,
+        "EMQRATE" => Code::Overloaded,
+        "EMQAHEAD" => Code::StreamAhead,
+        _ => Code::Server,
+    };
+    match error.details() {
+        Some(details) => Error::new(code, format!("the server answered: {} {details}", error.code())),
+        None => Error::new(code, format!("the server answered: {}", error.code())),
+    }
+}
+
+/// Whether the server refused an entry id because it is not above the stream's top.
+///
+/// Such an error has no code word of its own, so it is told by the stable part of its text; the second text is that
+/// of a stream whose top is the largest id there is.
+pub(crate) fn is_not_above_top(error: &ServerError) -> bool {
+    error.code() == "ERR"
+        && error.details().is_some_and(|text| {
+            text.contains("equal or smaller than the target stream top item")
+                || text.contains("exhausted the last possible ID")
+        })
+}
+
+/// A text reply.
+pub(crate) fn bytes(reply: Value) -> Result<Vec<u8>> {
+    match accepted(reply)? {
+        Value::BulkString(bytes) => Ok(bytes),
+        Value::SimpleString(text) => Ok(text.into_bytes()),
+        Value::Okay => Ok(b"OK".to_vec()),
+        Value::VerbatimString { text, .. } => Ok(text.into_bytes()),
+        other => Err(unexpected("a text", &other)),
+    }
+}
+
+/// A text reply, or nothing.
+pub(crate) fn optional_bytes(reply: Value) -> Result<Option<Vec<u8>>> {
+    match reply {
+        Value::Nil => Ok(None),
+        reply => bytes(reply).map(Some),
+    }
+}
+
+/// A count.
+pub(crate) fn count(reply: Value) -> Result<u64> {
+    match accepted(reply)? {
+        Value::Int(number) if number >= 0 => Ok(number as u64),
+        other => Err(unexpected("a count", &other)),
+    }
+}
+
+/// The records of `XRANGE` and `XREVRANGE`.
+pub(crate) fn records(reply: Value) -> Result<Vec<Record>> {
+    list(accepted(reply)?)?.into_iter().map(record).collect()
+}
+
+fn record(entry: Value) -> Result<Record> {
+    let mut parts = list(entry)?.into_iter();
+    let (Some(entry_id), Some(fields), None) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(unexpected("an entry id and its fields", &Value::Nil));
+    };
+    Ok(Record::new(EntryId::parse(bytes(entry_id)?)?, pairs(fields)?))
+}
+
+/// Names and values, which both protocol versions send as one flat list.
+fn pairs(reply: Value) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let parts = list(reply)?;
+    let mut pairs = Vec::with_capacity(parts.len() / 2);
+    let mut parts = parts.into_iter();
+    while let Some(name) = parts.next() {
+        let value = parts.next().ok_or_else(|| unexpected("a value behind each name", &Value::Nil))?;
+        pairs.push((bytes(name)?, bytes(value)?));
+    }
+    Ok(pairs)
+}
+
+/// The value of a name in a map (RESP3) or a flat list of names and values (RESP2).
+pub(crate) fn member(reply: Value, wanted: &str) -> Result<Option<Value>> {
+    let is_wanted = |name: &Value| {
+        matches!(name, Value::BulkString(name) if name == wanted.as_bytes())
+            || matches!(name, Value::SimpleString(name) if name == wanted)
+    };
+    match accepted(reply)? {
+        Value::Map(members) => {
+            Ok(members.into_iter().find(|(name, _)| is_wanted(name)).map(|(_, value)| value))
+        }
+        members => {
+            let mut parts = list(members)?.into_iter();
+            while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+                if is_wanted(&name) {
+                    return Ok(Some(value));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// A list.
+pub(crate) fn list(reply: Value) -> Result<Vec<Value>> {
+    match reply {
+        Value::Array(items) | Value::Set(items) => Ok(items),
+        other => Err(unexpected("a list", &other)),
+    }
+}
+
+pub(crate) fn unexpected(wanted: &str, reply: &Value) -> Error {
+    let found = match reply {
+        Value::Nil => "nothing",
+        Value::Int(_) => "a number",
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } | Value::Okay => {
+            "a text"
+        }
+        Value::Array(_) | Value::Set(_) => "a list",
+        Value::Map(_) => "a map",
+        Value::ServerError(_) => "an error",
+        _ => "something else",
+    };
+    Error::new(Code::Server, format!("the server answered {found} where {wanted} belongs"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn parsed(reply: &[u8]) -> Value {
+        redis::parse_redis_value(reply).unwrap()
+    }
+
+    fn error(text: &str) -> ServerError {
+        match parsed(format!("-{text}\r\n").as_bytes()) {
+            Value::ServerError(error) => error,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn errors_are_told_by_their_code_word() {
+        for (text, code) in [
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Code::WrongType),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Code::OutOfMemory),
+            ("NOGROUP No such key", Code::NoGroup),
+            ("NOPERM this user has no permissions", Code::Auth),
+            ("WRONGPASS invalid username-password pair", Code::Auth),
+            ("ERR something", Code::Server),
+            ("READONLY You can't write against a read only replica.", Code::Server),
+        ] {
+            let error = refused(&error(text));
+            assert_eq!(error.code(), code, "{text}");
+            assert!(error.message().ends_with(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refused_entry_id_is_told_by_the_stable_part_of_its_text() {
+        let text = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
+        assert!(is_not_above_top(&error(text)));
+        assert!(!is_not_above_top(&error("ERR wrong number of arguments for 'xadd' command")));
+        assert!(!is_not_above_top(&error("WRONGTYPE equal or smaller than the target stream top item")));
+    }
+
+    #[test]
+    fn a_member_is_found_under_both_protocols() {
+        for reply in
+            [&b"*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n"[..], b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n"]
+        {
+            assert_eq!(member(parsed(reply), "b").unwrap(), Some(Value::Int(2)));
+            assert_eq!(member(parsed(reply), "c").unwrap(), None);
+        }
+    }
+
+    proptest! {
+        /// Whatever a server sends, it is read or refused, never a panic.
+        #[test]
+        fn any_reply_is_read_or_refused(reply in any_reply()) {
+            let _ = records(reply.clone());
+            let _ = member(reply.clone(), "k");
+            let _ = count(reply.clone());
+            let _ = optional_bytes(reply);
+        }
+    }
+
+    fn any_reply() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            any::<i64>().prop_map(Value::Int),
+            any::<Vec<u8>>().prop_map(Value::BulkString),
+            "[0-9]{1,3}-[0-9]{1,3}".prop_map(|text| Value::BulkString(text.into_bytes())),
+            Just(Value::ServerError(error("ERR no"))),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::vec((inner.clone(), inner), 0..3).prop_map(Value::Map),
+            ]
+        })
+    }
+}

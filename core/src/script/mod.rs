@@ -1,0 +1,85 @@
+//! Scripts: embedded Lua whose header is its contract, called by hash, sent whole where the server does not know it.
+//!
+//! A script is called with `EVALSHA`; a server that answers `NOSCRIPT`, because its cache was emptied or it is another
+//! server, gets the whole text with `EVAL`, which also puts it into the cache. Nothing has been carried out by then, so
+//! asking again is safe. Every key is declared in `KEYS` (`docs/protocol.md` §2).
+
+use crate::record::packed::{Arguments, Packed};
+use redis::ServerError;
+use std::sync::OnceLock;
+
+/// One script.
+pub(crate) struct Script {
+    source: &'static str,
+    hash: OnceLock<String>,
+}
+
+/// Appends all records of a batch or none.
+pub(crate) static APPEND_BATCH: Script = Script::new(include_str!("../../lua/append_batch.lua"));
+
+/// How a script is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// By its hash.
+    Hash,
+    /// With its whole text.
+    Source,
+}
+
+impl Script {
+    const fn new(source: &'static str) -> Self {
+        Self { source, hash: OnceLock::new() }
+    }
+
+    /// The SHA-1 that the server knows the script by.
+    pub(crate) fn hash(&self) -> &str {
+        self.hash.get_or_init(|| sha1_smol::Sha1::from(self.source).digest().to_string())
+    }
+
+    /// The call with its keys; that many further arguments follow, the script's values.
+    pub(crate) fn call<'a>(
+        &self,
+        form: Form,
+        keys: &[&str],
+        values: usize,
+        commands: &'a mut Packed,
+    ) -> Arguments<'a> {
+        let mut command = commands.command(3 + keys.len() + values);
+        match form {
+            Form::Hash => command.arg("EVALSHA").arg(self.hash()),
+            Form::Source => command.arg("EVAL").arg(self.source),
+        };
+        command.number(keys.len() as u64);
+        keys.iter().for_each(|key| {
+            command.arg(key);
+        });
+        command
+    }
+}
+
+/// Whether the server does not know the script.
+pub(crate) fn is_unknown(error: &ServerError) -> bool {
+    error.code() == "NOSCRIPT"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A changed script is another script: its hash changes with intent.
+    #[test]
+    fn every_hash_is_pinned() {
+        assert_eq!(APPEND_BATCH.hash(), "8bcf700cfc45212b2da4b10bd2084d09540e0abf");
+    }
+
+    #[test]
+    fn a_call_declares_its_keys() {
+        let mut commands = Packed::default();
+        APPEND_BATCH.call(Form::Hash, &["k1", "k2"], 0, &mut commands);
+        let hash = APPEND_BATCH.hash();
+        assert_eq!(
+            str::from_utf8(commands.bytes()).unwrap(),
+            format!("*5\r\n$7\r\nEVALSHA\r\n$40\r\n{hash}\r\n$1\r\n2\r\n$2\r\nk1\r\n$2\r\nk2\r\n")
+        );
+    }
+}

@@ -1,0 +1,115 @@
+//! Many records in one pipeline, one result for each (`docs/protocol.md` §4).
+
+use super::Key;
+use super::append::Appending;
+use crate::error::{Error, Result};
+use crate::id::branded::EventId;
+use crate::operation::minter::Minter;
+use crate::operation::{Operation, Step};
+use crate::record::Fields;
+use crate::record::packed::Packed;
+use redis::Value;
+
+/// Appends many records, each for itself.
+pub(crate) struct AppendBatch {
+    key: Key,
+    records: Vec<Slot>,
+}
+
+enum Slot {
+    Open(Appending),
+    Done(Result<EventId>),
+}
+
+impl AppendBatch {
+    /// What was refused before the wire keeps its place and its error.
+    pub(crate) fn new(key: Key, records: Vec<Result<Fields>>) -> Self {
+        let records = records.into_iter().map(|record| match record {
+            Ok(fields) => Slot::Open(Appending::new(None, fields)),
+            Err(error) => Slot::Done(Err(error.about(&*key))),
+        });
+        Self { records: records.collect(), key }
+    }
+
+    /// Whether nothing is left to send.
+    pub(crate) fn is_done(&self) -> bool {
+        self.records.iter().all(|slot| matches!(slot, Slot::Done(_)))
+    }
+
+    /// The results as they stand, for a batch of which nothing is to be sent.
+    pub(crate) fn into_results(self) -> Vec<Result<EventId>> {
+        let done = self.records.into_iter().filter_map(|slot| match slot {
+            Slot::Done(result) => Some(result),
+            Slot::Open(_) => None,
+        });
+        done.collect()
+    }
+
+    fn take_results(&mut self) -> Vec<Result<EventId>> {
+        Self { key: self.key.clone(), records: std::mem::take(&mut self.records) }.into_results()
+    }
+}
+
+impl Operation for AppendBatch {
+    type Reply = Vec<Result<EventId>>;
+
+    fn prepare(&mut self, minter: &Minter) -> Result<()> {
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot
+                && let Err(error) = record.prepare(minter)
+            {
+                *slot = Slot::Done(Err(error.about(&*self.key)));
+            }
+        }
+        // A batch of which nothing is left would send nothing and wait for ever.
+        match self.records.iter().find_map(|slot| match slot {
+            Slot::Done(Err(error)) => Some(error.clone()),
+            _ => None,
+        }) {
+            Some(error) if self.is_done() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn commands(&self, commands: &mut Packed) {
+        for slot in &self.records {
+            if let Slot::Open(record) = slot {
+                record.command(&self.key, commands);
+            }
+        }
+    }
+
+    fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        let mut replies = replies.into_iter();
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot
+                && let Step::Done(result) = record.answered(&self.key, replies.next().unwrap_or(Value::Nil))
+            {
+                *slot = Slot::Done(result);
+            }
+        }
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Again }
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot {
+                record.lost();
+            }
+        }
+        Step::Again
+    }
+
+    fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot {
+                *slot = Slot::Done(Err(record.abandon(&self.key, why.clone())));
+            }
+        }
+        Ok(self.take_results())
+    }
+
+    fn weight(&self) -> usize {
+        self.records.len()
+    }
+}

@@ -1,0 +1,33 @@
+//! What the tests of echomq stand on: real servers, a plain client, and a network that can be made to fail.
+//!
+//! Nothing here depends on the crate under test, so what is found through this crate is found independently of it:
+//!
+//! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
+//! - [`plain`] reads keys with a client of its own and gives the raw bytes of a reply;
+//! - [`proxy`] stands between a client and a server, records what is sent, and delays, cuts or swallows it;
+//! - [`resp`] finds the ends of replies and commands in captured bytes;
+//! - [`wait`] waits for a condition.
+//!
+//! A test has no use for a harness that half works: functions that are not named `try_…` panic with one sentence when
+//! the harness itself fails.
+
+pub mod certificates;
+pub mod plain;
+pub mod proxy;
+pub mod resp;
+pub mod server;
+pub mod wait;
+
+pub use certificates::Certificates;
+pub use plain::Plain;
+pub use proxy::{Direction, Ending, Proxy};
+pub use resp::Command;
+pub use server::{Kind, Server, Tls};
+pub use wait::{wait_until, wait_until_async};
+
+/// Ends the test with one sentence: the only place where this crate panics.
+#[allow(clippy::panic, reason = "a test whose harness fails has failed")]
+#[track_caller]
+fn give_up(sentence: impl std::fmt::Display) -> ! {
+    panic!("{sentence}")
+}
