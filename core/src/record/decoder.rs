@@ -129,7 +129,8 @@ fn push_kind(name: Option<Value>) -> io::Result<PushKind> {
         Some(Value::SimpleString(name)) => name.into_bytes(),
         _ => return Err(malformed("a pushed message without a name")),
     };
-    let message = [b">1\r\n+", name.as_slice(), b"\r\n"].concat();
+    let length = format!(">1\r\n${}\r\n", name.len());
+    let message = [length.as_bytes(), name.as_slice(), b"\r\n"].concat();
     match other(&message)? {
         Value::Push { kind, .. } => Ok(kind),
         _ => Err(malformed("a pushed message without a name")),
@@ -239,6 +240,7 @@ mod tests {
         ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n",
         ">1\r\n+subscribe\r\n",
         ">1\r\n+new\r\n",
+        ">1\r\n$4\r\nk\r\n1\r\n",
     ];
 
     #[test]
