@@ -1,6 +1,6 @@
 //! Replies out of bytes as they come in, under RESP2 and RESP3.
 //!
-//! redis-rs reads replies too, but at six times the cost, and a page of a thousand records has nine thousand of them.
+//! redis-rs reads replies too, but at more than twice the cost, and a page of a thousand records has nine thousand of them.
 //! What is rare is still left to it, and a test holds both against each other.
 
 use redis::{PushKind, Value};
