@@ -1,7 +1,7 @@
 //! The only look at the system clock; everything else is given time.
 
 use crate::error::{Code, Error, Result};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the client takes the host's time from.
 ///
@@ -36,6 +36,12 @@ impl Clock {
             None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
         }
     }
+}
+
+/// The end of a time that begins now; of one beyond a century, the end of a century.
+pub(crate) fn deadline(within: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(36_525 * 24 * 3_600);
+    Instant::now() + within.min(CENTURY)
 }
 
 /// An instant as a reader gives it: milliseconds since 1970, finer parts cut towards the past
@@ -97,7 +103,11 @@ impl From<SystemTime> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+
+    #[test]
+    fn the_longest_time_has_an_end() {
+        assert!(deadline(Duration::MAX) > deadline(Duration::from_secs(3_600)));
+    }
 
     #[test]
     fn instants_are_cut_towards_the_past() {

@@ -163,7 +163,7 @@ impl Error {
     }
 
     /// The branded id of the record concerned: with [`Code::UnknownOutcome`], the one to ask again with
-    /// through `append_id`; with [`Code::NonMonotonic`], the one that was refused.
+    /// through `append_id`, or to read from after `append_sequenced`; with [`Code::NonMonotonic`], the one that was refused.
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
     }

@@ -48,6 +48,17 @@ impl Keyspace {
         Ok(self.spell(&["stream:", name]))
     }
 
+    /// The key of a stream's dead letters. Fails with [`Code::InvalidName`] as [`Keyspace::new`] does.
+    pub fn dead_letters(&self, name: &str) -> Result<String> {
+        check_name("stream", name)?;
+        Ok(self.spell(&["stream:", name, ":dead"]))
+    }
+
+    /// The key of the queue's sequencer.
+    pub fn sequencer(&self) -> String {
+        self.spell(&["seq"])
+    }
+
     /// The key of any type, for example `stream:events` or `seq`.
     ///
     /// Fails with [`Code::InvalidName`] unless the type is names joined by `:`.
@@ -63,6 +74,24 @@ impl Keyspace {
         parts.iter().for_each(|part| key.push_str(part));
         key
     }
+}
+
+/// The name of a consumer group, checked. Fails with [`Code::InvalidName`].
+pub(crate) fn group_name(name: &str) -> Result<Arc<str>> {
+    check_reader_name("group", name)
+}
+
+/// The name of a consumer, checked. Fails with [`Code::InvalidName`].
+pub(crate) fn consumer_name(name: &str) -> Result<Arc<str>> {
+    check_reader_name("consumer", name)
+}
+
+fn check_reader_name(what: &str, name: &str) -> Result<Arc<str>> {
+    check_name(what, name)?;
+    if name.eq_ignore_ascii_case("STREAMS") {
+        return Err(refusal(what, name, "is a word that servers misread as the keyword of XREADGROUP"));
+    }
+    Ok(name.into())
 }
 
 impl fmt::Debug for Keyspace {
@@ -157,6 +186,26 @@ mod tests {
             }
         }
         assert_eq!(keys.stream("emq").unwrap(), "emq:{q}:stream:emq");
+    }
+
+    #[test]
+    fn the_keys_beside_a_stream() {
+        let keys = Keyspace::new("q").unwrap();
+        assert_eq!(keys.dead_letters("s").unwrap(), "emq:{q}:stream:s:dead");
+        assert_eq!(keys.dead_letters("s:dead").unwrap_err().code(), Code::InvalidName);
+        assert_eq!(keys.sequencer(), "emq:{q}:seq");
+    }
+
+    #[test]
+    fn names_of_groups_and_consumers() {
+        for check in [group_name, consumer_name] {
+            for name in ["emq", "mailer-1", "A.b_c", "STREAMS1", &"x".repeat(128)] {
+                assert_eq!(&*check(name).unwrap(), name);
+            }
+            for name in ["", "a b", "a:b", "{a}", "é", "STREAMS", "streams", "Streams", &"x".repeat(129)] {
+                assert_eq!(check(name).unwrap_err().code(), Code::InvalidName, "{name:?}");
+            }
+        }
     }
 
     #[test]

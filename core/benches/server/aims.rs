@@ -1,5 +1,6 @@
 //! What the project aims at, and whether it is met.
 
+use crate::bare;
 use crate::contender::{Contender, Task};
 use crate::core::{CURRENT_THREAD, ONE_WORKER};
 use crate::limit::LIMIT;
@@ -10,6 +11,7 @@ use crate::table::median;
 pub(crate) fn table(contenders: &[Contender]) -> String {
     let of = |task, name| median(contenders, task, name).unwrap_or(0.0);
     let best = |task| of(task, ONE_WORKER).max(of(task, CURRENT_THREAD));
+    let best_bare = |task| of(task, bare::ONE_WORKER).max(of(task, bare::CURRENT_THREAD));
     let aims = [
         // As times, so that less is better: what takes twice as long is made half as often.
         (
@@ -26,6 +28,11 @@ pub(crate) fn table(contenders: &[Contender]) -> String {
             "one pipeline of 1 000, of redis-benchmark -P 1000",
             best(Task::Pipeline) / of(Task::Pipeline, LIMIT),
             Bound::AtLeast(0.75),
+        ),
+        (
+            "entries consumed, of a bare redis-rs loop",
+            best(Task::Consume) / best_bare(Task::Consume),
+            Bound::AtLeast(0.9),
         ),
     ];
     let lines = aims.iter().map(|(what, ratio, bound)| {

@@ -1,9 +1,10 @@
 //! A bare connection of redis-rs, as it comes: what the core stands on.
 
 use crate::contender::{Contender, Kind, Task, rate, timed, together};
-use crate::payload::{BATCH, BATCHES, FIELDS, IN_FLIGHT, KEY, THREADS};
+use crate::payload::{BATCH, BATCHES, FIELDS, GROUP, IN_FLIGHT, KEY, THREADS};
 use crate::{Effort, Result};
 use redis::aio::MultiplexedConnection;
+use redis::streams::StreamReadReply;
 use redis::{Client, Cmd, Pipeline, RedisResult, Value, cmd, pipe};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
@@ -62,6 +63,12 @@ fn asynchronous(kind: Kind, name: &'static str, client: &Client, effort: Effort)
             200,
         ),
         contender(Task::Pages, pages, 200),
+        contender(Task::Consume, |runtime, connection, pages| consume(runtime, connection, 100, pages), 200),
+        contender(
+            Task::ConsumeThousand,
+            |runtime, connection, pages| consume(runtime, connection, 1_000, pages),
+            200,
+        ),
     ])
 }
 
@@ -115,6 +122,38 @@ fn pages(runtime: &Runtime, connection: &MultiplexedConnection, pages: usize) ->
                 from = format!("({}", String::from_utf8_lossy(id));
             }
             assert_eq!(read, pages * BATCH);
+            RedisResult::Ok(())
+        }
+    })?;
+    Ok(rate(pages * BATCH, time))
+}
+
+/// Reads a page, looks at its entry ids, and acknowledges them before it reads the next.
+fn consume(
+    runtime: &Runtime,
+    connection: &MultiplexedConnection,
+    count: usize,
+    pages: usize,
+) -> Result<f64> {
+    pipelines(runtime, connection, 1, pages)?;
+    let time = together(runtime, 1, || {
+        let mut connection = connection.clone();
+        async move {
+            let create = cmd("XGROUP").arg("CREATE").arg(KEY).arg(GROUP).arg("0").clone();
+            create.query_async::<()>(&mut connection).await?;
+            let mut read = 0;
+            while read < pages * BATCH {
+                let mut command = cmd("XREADGROUP");
+                command.arg("GROUP").arg(GROUP).arg("c").arg("COUNT").arg(count).arg("STREAMS").arg(KEY).arg(">");
+                let reply: StreamReadReply = command.query_async(&mut connection).await?;
+                let mut acknowledge = cmd("XACK");
+                acknowledge.arg(KEY).arg(GROUP);
+                for entry in reply.keys.iter().flat_map(|key| &key.ids) {
+                    acknowledge.arg(&entry.id);
+                    read += 1;
+                }
+                acknowledge.query_async::<u64>(&mut connection).await?;
+            }
             RedisResult::Ok(())
         }
     })?;

@@ -26,6 +26,10 @@ pub(crate) enum Task {
     Blocking,
     /// Several threads that do so.
     Threads,
+    /// Handing out the entries of a group, a hundred fetched at a time, and acknowledging them.
+    Consume,
+    /// The same with a thousand fetched at a time.
+    ConsumeThousand,
 }
 
 impl Task {
@@ -39,6 +43,8 @@ impl Task {
             Self::Pages => "reads in pages of 1 000 records",
             Self::Blocking => "blocking appends, one thread",
             Self::Threads => "blocking appends, 8 threads",
+            Self::Consume => "entries consumed, COUNT 100",
+            Self::ConsumeThousand => "entries consumed, COUNT 1 000",
         }
     }
 }

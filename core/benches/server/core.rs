@@ -1,9 +1,9 @@
 //! The core.
 
 use crate::contender::{Contender, Kind, Task, rate, timed, together};
-use crate::payload::{BATCH, BATCHES, FIELDS, IN_FLIGHT, QUEUE, STREAM, THREADS};
+use crate::payload::{BATCH, BATCHES, FIELDS, GROUP, IN_FLIGHT, QUEUE, STREAM, THREADS};
 use crate::{Effort, Result};
-use echomq::{Options, Range, Stream, blocking};
+use echomq::{ConsumerOptions, Delivery, Options, Range, Start, Stream, blocking};
 use std::rc::Rc;
 use tokio::runtime::Runtime;
 
@@ -36,6 +36,8 @@ fn asynchronous(kind: Kind, name: &'static str, url: &str, effort: Effort) -> Re
         contender(Task::Pipeline, |runtime, stream, count| pipelines(runtime, stream, 1, count), 200),
         contender(Task::Pipelines, |runtime, stream, count| pipelines(runtime, stream, BATCHES, count), 200),
         contender(Task::Pages, pages, 200),
+        contender(Task::Consume, |runtime, stream, pages| consume(runtime, stream, 100, pages), 200),
+        contender(Task::ConsumeThousand, |runtime, stream, pages| consume(runtime, stream, 1_000, pages), 200),
     ])
 }
 
@@ -81,6 +83,23 @@ fn pages(runtime: &Runtime, stream: &Stream, pages: usize) -> Result<f64> {
             }
             assert_eq!(read, pages * BATCH);
             Ok::<(), echomq::Error>(())
+        }
+    })?;
+    Ok(rate(pages * BATCH, time))
+}
+
+/// Pulls entries and acknowledges each, until all acknowledgements are on the server.
+fn consume(runtime: &Runtime, stream: &Stream, count: usize, pages: usize) -> Result<f64> {
+    pipelines(runtime, stream, 1, pages)?;
+    let options = ConsumerOptions::new(GROUP, Start::Head)?.count(count);
+    let time = together(runtime, 1, || {
+        let (stream, options) = (stream.clone(), options.clone());
+        async move {
+            let consumer = stream.consumer(options).await?;
+            for _ in 0..pages * BATCH {
+                consumer.next().await?.into_iter().for_each(Delivery::ack);
+            }
+            consumer.flush().await
         }
     })?;
     Ok(rate(pages * BATCH, time))

@@ -24,6 +24,9 @@ pub(crate) const QUEUE: &str = "bench";
 /// The stream of that key.
 pub(crate) const STREAM: &str = "events";
 
+/// The group that consumes it.
+pub(crate) const GROUP: &str = "bench";
+
 /// How many records a pipeline and a page have.
 pub(crate) const BATCH: usize = 1_000;
 /// How many calls wait for their answers at once.

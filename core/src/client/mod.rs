@@ -1,7 +1,11 @@
 //! The facade a user holds: a client, its streams, and readers of them.
 
+mod consumers;
+mod dead_letters;
+mod groups;
 mod reader;
 mod stream;
+mod tails;
 
 pub use reader::Reader;
 pub use stream::Stream;
@@ -71,7 +75,9 @@ impl Client<Shared> {
 
     /// Takes no more calls, waits for those under way, and closes the connection.
     ///
-    /// What is not done `within` that time is given up; answers how many calls that were. Closing again answers 0.
+    /// Consumers and tails stop first. What is not done `within` that time is given up; answers how many calls that were.
+    /// With [`Duration::MAX`] every call has its own deadline, and what consumers have in hand is not waited for. Closing
+    /// again answers 0.
     ///
     /// # Cancel safety
     ///
@@ -104,7 +110,9 @@ impl Client<Local> {
 
     /// Takes no more calls, waits for those of other threads, and closes the connection.
     ///
-    /// What is not done `within` that time is given up; answers how many calls that were. Closing again answers 0.
+    /// Consumers and tails stop first. What is not done `within` that time is given up; answers how many calls that were.
+    /// With [`Duration::MAX`] every call has its own deadline, and what consumers have in hand is not waited for. Closing
+    /// again answers 0.
     pub fn close(&self, within: Duration) -> usize {
         self.0.close(within)
     }
@@ -113,7 +121,7 @@ impl Client<Local> {
 impl<D: Door> Client<D> {
     /// A stream of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn stream(&self, queue: &str, name: &str) -> Result<Stream<D>> {
-        let key = Key::new(Keyspace::new(queue)?.stream(name)?);
+        let key = Key::new(&Keyspace::new(queue)?, name)?;
         Ok(Stream::new(self.0.clone(), key))
     }
 

@@ -11,6 +11,7 @@ use crate::id::branded::EventId;
 use crate::record::Fields;
 use crate::stream::Key;
 use crate::stream::append::Append;
+use crate::stream::append_sequenced::AppendSequenced;
 use crate::stream::batch::AppendBatch;
 use crate::stream::batch_atomic::AppendBatchAtomic;
 use crate::stream::range::Range;
@@ -20,9 +21,10 @@ use std::fmt;
 
 /// An append-only log of one queue.
 ///
-/// Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
-/// that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
-/// top is refused with [`Code::NonMonotonic`], never written elsewhere and never dropped in silence.
+/// Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. With
+/// [`Stream::append`] and its kin it has *one writer*: one client of one process. A record of a second writer whose id is
+/// not above the stream's top is refused with [`Code::NonMonotonic`], never written elsewhere and never dropped in silence.
+/// A stream of *several writers* is appended to with [`Stream::append_sequenced`] by all of them.
 ///
 /// With [`Client`](crate::Client) each call answers a [`Pending`](crate::Pending), to be awaited; with
 /// [`blocking::Client`](crate::blocking::Client) the answer itself.
@@ -32,8 +34,8 @@ use std::fmt;
 /// connection until the client's `timeout`; with [`Code::Timeout`] when only the answer was late; with [`Code::Closed`].
 #[derive(Clone)]
 pub struct Stream<D = Shared> {
-    door: D,
-    key: Key,
+    pub(super) door: D,
+    pub(super) key: Key,
 }
 
 impl<D: Door> Stream<D> {
@@ -104,6 +106,71 @@ impl<D: Door> Stream<D> {
                 records
                     .and_then(|records| self.with_node().map(|()| records))
                     .and_then(|records| AppendBatchAtomic::new(self.key.clone(), records)),
+            ),
+        }
+    }
+
+    /// Appends one record to a stream that has several writers, and answers the branded id that the server decided on.
+    ///
+    /// The id is made here and kept where it is above the stream's top. Otherwise the queue's sequencer on the server gives
+    /// one, in the same round trip, so a far or slow writer is never refused with [`Code::NonMonotonic`]. Ids rise along the
+    /// stream, and those of one caller in the order of its calls.
+    ///
+    /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], also for more than 3 499 fields,
+    /// [`Code::InvalidOption`] without a node id, [`Code::ClockAhead`] when this host's clock is more than a minute ahead of
+    /// the server's, and [`Code::StreamAhead`] when the stream's top or the sequencer is; nothing was written then. Where the
+    /// connection breaks before the answer came, the client connects again and looks for the id made here. Where that is not
+    /// there, the call fails with [`Code::UnknownOutcome`] and that id: the record may stand above it, under an id of the
+    /// sequencer's, and is not sent a second time. A read from that id on tells.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the answer does not take the record back.
+    ///
+    /// ```no_run
+    /// # async fn example(client: echomq::Client) -> echomq::Result<()> {
+    /// let events = client.stream("codemojex", "events")?;
+    /// let id = events.append_sequenced([("kind", "guessed"), ("player", "PLR0NgWEfAEJfs")]).await?;
+    /// println!("appended {id}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
+        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
+    }
+
+    /// Appends all records to a stream that has several writers, in one step of the server's, or none of them.
+    ///
+    /// The ids are answered in the order of the records; nothing of another writer stands between them. Each is decided on as
+    /// by [`Stream::append_sequenced`], and the call fails as that does: after a failure nothing was written, except with
+    /// [`Code::UnknownOutcome`]: then all of it or nothing, and the error has the id made here for the first record. An empty
+    /// batch answers an empty list.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the answer does not take the records back.
+    ///
+    /// ```no_run
+    /// # async fn example(client: echomq::Client) -> echomq::Result<()> {
+    /// let events = client.stream("codemojex", "events")?;
+    /// let ids = events.append_batch_sequenced((0..100).map(|n| [("n", n.to_string())])).await?;
+    /// assert_eq!(ids.len(), 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append_batch_sequenced<F: Into<Fields>>(
+        &self,
+        records: impl IntoIterator<Item = F>,
+    ) -> D::Answer<Vec<EventId>> {
+        let records: Result<Vec<Fields>> =
+            records.into_iter().map(|fields| self.checked(fields.into())).collect();
+        match records {
+            Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
+            records => self.door.run(
+                records
+                    .and_then(|records| self.with_node().map(|()| records))
+                    .and_then(|records| AppendSequenced::batch(self.key.clone(), records)),
             ),
         }
     }

@@ -1,12 +1,13 @@
 //! What a door is to the calls that go through it.
 
 use super::settings::Settings;
+use super::shared::Shared;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::minter::Minter;
 use crate::process::Origin;
 
-/// A way to the server: [`Shared`](super::shared::Shared) or [`Local`](super::local::Local).
+/// A way to the server: [`Shared`] or [`Local`](super::local::Local).
 ///
 /// A call is written once for both; the door decides whether its answer is a future or there when the call returns.
 pub trait Door: Clone + Send + Sync + 'static {
@@ -18,6 +19,15 @@ pub trait Door: Clone + Send + Sync + 'static {
 
     /// An answer that needs no server.
     fn ready<T: Send + 'static>(answer: Result<T>) -> Self::Answer<T>;
+
+    /// Runs a future that several connections take part in, on the runtime of the client's.
+    fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Self::Answer<T>;
+
+    /// The door that tasks of the client's use: itself, or one beside it where its calls wait on threads.
+    fn shared(&self) -> impl Future<Output = Result<Shared>> + Send;
 
     /// What the client was made with.
     fn settings(&self) -> &Settings;

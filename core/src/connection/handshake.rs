@@ -128,8 +128,7 @@ impl<'a> Handshake<'a> {
         }
         let version = self.accepted(next())?;
         check_version(reply::optional_bytes(version)?.as_deref())?;
-        let time = reply::list(self.accepted(next())?)?;
-        Ok(Greeting { server_time: (milliseconds(time)?, self.asked) })
+        Ok(Greeting { server_time: (reply::server_time(self.accepted(next())?)?, self.asked) })
     }
 
     fn accepted(&self, reply: Value) -> Result<Value> {
@@ -181,21 +180,6 @@ pub(crate) fn is_version(version: &[u8]) -> bool {
     let parts: Vec<&str> = numbers.split('.').collect();
     let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     parts.len() == 3 && parts.iter().all(is_number) && MAJORS.contains(&parts[0])
-}
-
-/// `TIME` answers seconds and microseconds.
-fn milliseconds(time: Vec<Value>) -> Result<u64> {
-    let mut numbers = time.into_iter().map(|part| {
-        let digits = reply::bytes(part)?;
-        str::from_utf8(&digits)
-            .ok()
-            .and_then(|text| text.parse::<u64>().ok())
-            .ok_or_else(|| Error::new(Code::Server, "the server's TIME is no number"))
-    });
-    match (numbers.next().transpose()?, numbers.next().transpose()?) {
-        (Some(seconds), Some(micros)) => Ok(seconds * 1_000 + micros / 1_000),
-        _ => Err(Error::new(Code::Server, "the server's TIME has no two parts")),
-    }
 }
 
 #[cfg(test)]

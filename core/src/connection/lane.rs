@@ -58,7 +58,13 @@ impl Lane {
         self.run(Command::new(arguments)?, wait).await
     }
 
-    async fn run<O: Operation>(&mut self, mut operation: O, wait: Duration) -> Result<O::Reply> {
+    /// Whether it can be used: it is closed by whatever ended a command early.
+    pub(crate) fn is_open(&self) -> bool {
+        self.link.is_some()
+    }
+
+    /// Carries an operation out whose commands make the server wait for at most `wait`. See [`Lane::command`].
+    pub(crate) async fn run<O: Operation>(&mut self, mut operation: O, wait: Duration) -> Result<O::Reply> {
         // The link is given back only by an answer, so whatever ends this early closes it.
         let mut link = self.link.take().ok_or_else(|| Error::new(Code::Closed, "the lane is closed"))?;
         loop {

@@ -9,13 +9,14 @@ use super::backoff::Backoff;
 use super::door::{Door, Status, closed, too_late};
 use super::handshake::Handshake;
 use super::settings::Settings;
+use super::shared::Shared;
 use super::socket::{BlockingSocket, failure, is_a_pause};
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
-use crate::operation::line::{Line, Outgoing, Settled};
+use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Pending;
-use crate::process::Origin;
+use crate::process::{self, Origin};
 use crate::record::decoder::Decoder;
 use crate::record::packed::Packed;
 use redis::Value;
@@ -55,6 +56,8 @@ struct Inner {
     state: Mutex<State>,
     idle: Condvar,
     reconnects: AtomicU64,
+    /// For the tasks of readers, opened when the first one starts.
+    companion: tokio::sync::OnceCell<Shared>,
 }
 
 struct State {
@@ -87,6 +90,7 @@ impl Local {
             }),
             idle: Condvar::new(),
             reconnects: AtomicU64::new(0),
+            companion: tokio::sync::OnceCell::new(),
             settings,
         })))
     }
@@ -97,8 +101,15 @@ impl Local {
         if inner.origin.check().is_err() {
             return 0;
         }
-        inner.state().line.close(closed());
         let host = Host::new(&inner.interrupt);
+        let started = Instant::now();
+        if let Some(companion) = inner.companion.get().cloned() {
+            let closing = async move { Ok(companion.close(within).await) };
+            // Its readers have stopped, or their time is over and their entries stay pending.
+            let _ = host.wait_for(closing);
+        }
+        let within = within.saturating_sub(started.elapsed());
+        inner.state().line.close(closed());
         let until = Instant::now().checked_add(within);
         let left = || until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
         // The host is asked while nothing is locked, since its answer may take another call of this client.
@@ -111,10 +122,14 @@ impl Local {
             }
         }
         inner.given_up.store(true, Ordering::Relaxed);
-        let mut state = inner.state();
-        state.connection = None;
-        state.cause = Some(closed());
-        state.line.abandon(&closed())
+        let (count, abandoned) = {
+            let mut state = inner.state();
+            state.connection = None;
+            state.cause = Some(closed());
+            state.line.abandon(&closed())
+        };
+        abandoned.tell();
+        count
     }
 }
 
@@ -132,6 +147,16 @@ impl Door for Local {
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
         answer
+    }
+
+    fn spawn<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        self.0.origin.check()?;
+        Host::new(&self.0.interrupt).wait_for(future)
+    }
+
+    async fn shared(&self) -> Result<Shared> {
+        let settings = || Shared::connect(self.0.settings.clone());
+        self.0.companion.get_or_try_init(settings).await.cloned()
     }
 
     fn settings(&self) -> &Settings {
@@ -154,6 +179,19 @@ impl Door for Local {
 }
 
 impl Inner {
+    /// Changes the line, and then tells whoever waits for what was given up.
+    fn on_line(&self, change: impl FnOnce(&mut State) -> Abandoned) {
+        let abandoned = change(&mut self.state());
+        abandoned.tell();
+    }
+
+    /// The connection broke.
+    fn broken(&self) {
+        let lost = self.state().line.broken();
+        let lost = lost.ask();
+        self.on_line(|state| state.line.recover(lost));
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,6 +220,30 @@ impl<'a> Host<'a> {
         let stop = self.said_stop.get() || (self.interrupt)();
         self.said_stop.set(stop);
         stop
+    }
+}
+
+impl Host<'_> {
+    /// Has the runtime carry a future out while this thread waits for it.
+    fn wait_for<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        // Nobody receives any longer once the wait was interrupted.
+        process::runtime()?.spawn(async move { drop(sender.send(future.await)) });
+        loop {
+            match receiver.recv_timeout(BlockingSocket::STEP) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Timeout) if self.says_stop() => {
+                    return Err(Error::new(Code::Timeout, "the wait was interrupted"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(Code::Closed, "the runtime ended before the answer came"));
+                }
+            }
+        }
     }
 }
 
@@ -216,11 +278,13 @@ impl Caller<'_> {
     /// Lets deadlines and the host's signals end calls.
     fn check(&self) {
         if self.host.says_stop() {
-            self.inner.state().line.cancel(self.age, &Error::new(Code::Timeout, "the wait was interrupted"));
+            let why = Error::new(Code::Timeout, "the wait was interrupted");
+            self.inner.on_line(|state| state.line.cancel(self.age, &why));
         } else if self.left().is_zero() {
-            let mut state = self.inner.state();
-            let State { line, cause, .. } = &mut *state;
-            line.expire(Instant::now(), || too_late(cause.as_ref()));
+            self.inner.on_line(|state| {
+                let State { line, cause, .. } = state;
+                line.expire(Instant::now(), || too_late(cause.as_ref()))
+            });
         }
     }
 }
@@ -277,7 +341,7 @@ impl<'a> Lead<'a> {
         let entries = inner.state().line.take(PIPELINE);
         connection.output.clear(KEPT);
         let outgoing = Outgoing::prepare(entries, &inner.minter, &mut connection.output);
-        inner.state().line.sent(outgoing);
+        inner.on_line(|state| state.line.sent(outgoing));
         let patience =
             Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
         connection.write(&patience)?;
@@ -291,9 +355,8 @@ impl<'a> Lead<'a> {
     }
 
     fn broke(&self, error: Error) {
-        let mut state = self.inner.state();
-        state.line.broken();
-        state.cause = Some(error);
+        self.inner.broken();
+        self.inner.state().cause = Some(error);
     }
 
     /// One attempt to connect, and after a failed one a wait.
@@ -305,15 +368,14 @@ impl<'a> Lead<'a> {
                 self.inner.state().cause = None;
             }
             Err(error) => {
-                {
-                    let mut state = self.inner.state();
-                    if error.code() == Code::VersionFence {
+                if error.code() == Code::VersionFence {
+                    self.inner.on_line(|state| {
                         state.line.close(error.clone());
-                        state.line.abandon(&error);
-                        return;
-                    }
-                    state.cause = Some(error);
+                        state.line.abandon(&error).1
+                    });
+                    return;
                 }
+                self.inner.state().cause = Some(error);
                 let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
                 while !caller.host.says_stop() {
                     match until.saturating_duration_since(Instant::now()) {
@@ -344,17 +406,17 @@ impl Arrived<'_> {
         };
         // Owners are woken with nothing locked: a thread woken earlier would only run into the lock.
         let settled = Settled::read(answered);
-        self.inner.state().line.settle(settled);
+        self.inner.on_line(|state| state.line.settle(settled));
     }
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
+        if self.connection.is_none() {
+            self.inner.broken();
+        }
         let next = {
             let mut state = self.inner.state();
-            if self.connection.is_none() {
-                state.line.broken();
-            }
             state.connection = self.connection.take();
             state.led = false;
             state.line.owner_of_oldest()

@@ -9,20 +9,22 @@ use super::door::{Door, Status, closed, too_late};
 use super::link::Link;
 use super::settings::Settings;
 use super::socket::failure;
+use crate::clock::deadline;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
-use crate::operation::line::{Line, Outgoing, Settled};
+use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
-use crate::operation::pending::Pending;
+use crate::operation::pending::{Pending, pending};
 use crate::process::Origin;
 use crate::record::packed::Packed;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle as Runtime;
 use tokio::sync::{Notify, watch};
 use tokio::task::{coop, yield_now};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep_until, timeout_at};
 
 /// How many commands leave in one pipeline.
 const PIPELINE: usize = 1_024;
@@ -49,12 +51,36 @@ struct Inner {
     connected: AtomicBool,
     reconnects: AtomicU64,
     ended: watch::Sender<bool>,
+    runtime: Runtime,
+    /// Until when those who attend have time, once the client is closing.
+    closing: watch::Sender<Option<Instant>>,
+    attending: watch::Sender<usize>,
 }
 
 impl Inner {
     fn line(&self) -> MutexGuard<'_, Line> {
         // A panic while the line was locked would be a defect of an operation; the line itself is still whole.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the line, and then tells whoever waits for what was given up.
+    fn on_line(&self, change: impl FnOnce(&mut Line) -> Abandoned) {
+        let abandoned = change(&mut self.line());
+        abandoned.tell();
+    }
+
+    /// The connection broke.
+    fn broken(&self) {
+        let lost = self.line().broken();
+        let lost = lost.ask();
+        self.on_line(|line| line.recover(lost));
+    }
+
+    /// Gives up everything, and answers how many operations that were.
+    fn abandon(&self, why: &Error) -> usize {
+        let (count, abandoned) = self.line().abandon(why);
+        abandoned.tell();
+        count
     }
 
     fn close(&self) {
@@ -85,6 +111,9 @@ impl Shared {
             connected: AtomicBool::new(true),
             reconnects: AtomicU64::new(0),
             ended: watch::Sender::new(false),
+            runtime: Runtime::current(),
+            closing: watch::Sender::new(None),
+            attending: watch::Sender::new(0),
             settings,
         });
         // The order of sending hangs on futures being polled in order, so the driver never yields to a task budget.
@@ -92,20 +121,55 @@ impl Shared {
         Ok(Self(Arc::new(Handle(inner))))
     }
 
-    /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
+    /// Lets those who attend stop, then takes no more calls, waits for those under way, and gives up what is left at the
+    /// deadline. Answers how many.
     pub(crate) async fn close(&self, within: Duration) -> usize {
         let inner = &self.0.0;
         if inner.origin.check().is_err() {
             return 0;
         }
+        let deadline = deadline(within);
+        // Without a bound, whoever has an entry in hand may be the one who waits here.
+        let stop_by = if within == Duration::MAX { Instant::now() } else { deadline };
+        inner.closing.send_replace(Some(stop_by));
+        let mut attending = inner.attending.subscribe();
+        let stopped = timeout_at(deadline.into(), attending.wait_for(|attending| *attending == 0)).await;
+        drop(stopped);
         inner.close();
         let mut ended = inner.ended.subscribe();
-        if timeout(within, ended.wait_for(|ended| *ended)).await.is_ok() {
+        if timeout_at(deadline.into(), ended.wait_for(|ended| *ended)).await.is_ok() {
             return 0;
         }
-        let unfinished = inner.line().abandon(&closed());
+        let unfinished = inner.abandon(&closed());
         inner.wake.notify_one();
         unfinished
+    }
+
+    /// Has a close of the client wait until the attendance is dropped.
+    pub(crate) fn attend(&self) -> Attendance {
+        let inner = self.0.0.clone();
+        inner.attending.send_modify(|attending| *attending += 1);
+        Attendance { closing: inner.closing.subscribe(), inner }
+    }
+}
+
+/// The presence of a reader that uses the client until it has stopped.
+pub(crate) struct Attendance {
+    inner: Arc<Inner>,
+    closing: watch::Receiver<Option<Instant>>,
+}
+
+impl Attendance {
+    /// Waits until the client is being closed, and answers until when there is time.
+    pub(crate) async fn closing(&mut self) -> Instant {
+        let closing = self.closing.wait_for(Option::is_some).await.ok().and_then(|deadline| *deadline);
+        closing.unwrap_or_else(Instant::now)
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.inner.attending.send_modify(|attending| *attending -= 1);
     }
 }
 
@@ -131,6 +195,19 @@ impl Door for Shared {
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Pending<T> {
         Pending::ready(answer)
+    }
+
+    fn spawn<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Pending<T> {
+        if let Err(error) = self.0.0.origin.check() {
+            return Pending::ready(Err(error));
+        }
+        let (promise, answer) = pending();
+        self.0.0.runtime.spawn(async move { promise.answer(future.await) });
+        answer
+    }
+
+    async fn shared(&self) -> Result<Shared> {
+        Ok(self.clone())
     }
 
     fn settings(&self) -> &Settings {
@@ -176,7 +253,7 @@ impl Driver {
             self.cause = None;
             let end = self.serve(link).await;
             self.inner.connected.store(false, Ordering::Relaxed);
-            self.inner.line().broken();
+            self.inner.broken();
             match end {
                 End::Finished => break,
                 End::Broken(cause) => self.cause = Some(cause),
@@ -242,7 +319,7 @@ impl Driver {
                             replies.drain(..whole).filter_map(|reply| line.answer(reply)).collect()
                         };
                         let settled = Settled::read(answered);
-                        inner.line().settle(settled);
+                        inner.on_line(|line| line.settle(settled));
                     }
                     Err(error) => return End::Broken(failure(&inner.settings.endpoint, &error)),
                 },
@@ -250,7 +327,7 @@ impl Driver {
                 () = until(timer) => {
                     timer = None;
                     let now = Instant::now();
-                    inner.line().expire(now, || too_late(None));
+                    inner.on_line(|line| line.expire(now, || too_late(None)));
                     if !flight.is_empty() && now.duration_since(heard) >= stall {
                         return End::Broken(silent(&inner.settings, stall));
                     }
@@ -268,7 +345,7 @@ impl Driver {
                 return None;
             }
             let outgoing = Outgoing::prepare(entries, &self.inner.minter, output);
-            self.inner.line().sent(outgoing);
+            self.inner.on_line(|line| line.sent(outgoing));
             // Nothing is left of a pipeline of which every operation ended instead.
             if output.count() > before {
                 return Some(output.count() - before);
@@ -284,9 +361,8 @@ impl Driver {
             match self.unless_finished(Link::open(&inner.settings, &inner.minter)).await? {
                 Ok(link) => return Some(link),
                 Err(error) if error.code() == Code::VersionFence => {
-                    let mut line = inner.line();
-                    line.close(error.clone());
-                    line.abandon(&error);
+                    inner.line().close(error.clone());
+                    inner.abandon(&error);
                     return None;
                 }
                 Err(error) => self.cause = Some(error),
@@ -312,7 +388,8 @@ impl Driver {
                 value = &mut wait => return Some(value),
                 () = self.inner.wake.notified() => {}
                 () = until(timer) => {
-                    self.inner.line().expire(Instant::now(), || too_late(self.cause.as_ref()));
+                    let cause = self.cause.as_ref();
+                    self.inner.on_line(|line| line.expire(Instant::now(), || too_late(cause)));
                 }
             }
         }
@@ -322,10 +399,8 @@ impl Driver {
 /// Whatever ends the driver, the end of its runtime included, nobody waits for it any longer.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut line = self.inner.line();
-        line.close(closed());
-        line.abandon(&closed());
-        drop(line);
+        self.inner.line().close(closed());
+        self.inner.abandon(&closed());
         self.inner.connected.store(false, Ordering::Relaxed);
         self.inner.ended.send_replace(true);
     }

@@ -7,11 +7,12 @@
 //!
 //! A line is shared by all callers of a client, under a lock. Work that grows with a batch, making its commands and reading
 //! its answers, is done with the lock released, on entries that are *in hand*: [`Line::take`] and [`Line::answer`] hand them
-//! out, [`Line::sent`] and [`Line::settle`] take them back. Only the one who drives the connection does that.
+//! out, [`Line::sent`] and [`Line::settle`] take them back. Nor is anyone told of an answer under the lock: whoever is told may
+//! use the client at once. Only the one who drives the connection does that.
 
 mod entry;
 
-pub(crate) use entry::{Answered, Entry, Outgoing, Settled};
+pub(crate) use entry::{Abandoned, Answered, Entry, Lost, Outgoing, Settled};
 
 use super::Operation;
 use super::pending::{Pending, pending};
@@ -122,17 +123,18 @@ impl Line {
     }
 
     /// Counts as on their way what was handed out by [`Line::take`].
-    pub(crate) fn sent(&mut self, outgoing: Outgoing) {
+    pub(crate) fn sent(&mut self, outgoing: Outgoing) -> Abandoned {
         let Outgoing { flights, ended, weight_of_ended } = outgoing;
         self.in_hand -= flights.len() + ended;
         self.weight -= weight_of_ended;
+        let mut abandoned = Abandoned::default();
         for mut flight in flights {
-            if let (Some(why), Some(entry)) = (&self.given_up, &mut flight.entry) {
-                entry.task.abandon(why.clone());
-                flight.entry = None;
+            if let Some(why) = &self.given_up {
+                abandoned.0.extend(flight.entry.take().map(|entry| (entry, why.clone())));
             }
             self.flight.push_back(flight);
         }
+        abandoned
     }
 
     /// Takes one answer: the next to the oldest command on its way. Hands out the entry that now has all its answers.
@@ -150,30 +152,33 @@ impl Line {
     }
 
     /// Takes back what was handed out by [`Line::answer`].
-    pub(crate) fn settle(&mut self, settled: Settled) {
+    pub(crate) fn settle(&mut self, settled: Settled) -> Abandoned {
         let Settled { again, ended, weight_of_ended } = settled;
         self.in_hand -= again.len() + ended;
         self.weight -= weight_of_ended;
-        for mut entry in again {
+        let mut abandoned = Abandoned::default();
+        for entry in again {
             match &self.given_up {
-                Some(why) => entry.task.abandon(why.clone()),
+                Some(why) => abandoned.0.push((entry, why.clone())),
                 None => drop(self.again.insert(entry.age, entry)),
             }
         }
+        abandoned
     }
 
-    /// The connection broke: what was on its way is lost until it has been asked after.
-    pub(crate) fn broken(&mut self) {
-        for flight in mem::take(&mut self.flight) {
-            let Some(mut entry) = flight.entry else { continue };
-            if entry.task.lost() {
-                entry.lost = true;
-                self.again.insert(entry.age, entry);
-            } else {
-                self.weight -= entry.weight;
-            }
-        }
+    /// The connection broke: hands out what was on its way, which goes back by [`Line::recover`] before anything is taken.
+    pub(crate) fn broken(&mut self) -> Lost {
+        let lost: Vec<Entry> =
+            mem::take(&mut self.flight).into_iter().filter_map(|flight| flight.entry).collect();
+        self.in_hand += lost.len();
+        Lost(lost)
+    }
+
+    /// Takes back what was lost: it is asked after before anything else is sent.
+    pub(crate) fn recover(&mut self, lost: Settled) -> Abandoned {
+        let abandoned = self.settle(lost);
         self.recovering = self.again.values().any(|entry| entry.lost);
+        abandoned
     }
 
     /// Whether something is to be sent now.
@@ -200,33 +205,25 @@ impl Line {
     }
 
     /// Gives up what is past its deadline, for the reason given.
-    pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) {
-        self.give_up(|entry| entry.deadline <= now, why);
+    pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) -> Abandoned {
+        self.give_up(|entry| entry.deadline <= now, why)
     }
 
     /// Gives up one operation, whose caller does not wait any longer.
-    pub(crate) fn cancel(&mut self, age: u64, why: &Error) {
-        self.give_up(|entry| entry.age == age, || why.clone());
+    pub(crate) fn cancel(&mut self, age: u64, why: &Error) -> Abandoned {
+        self.give_up(|entry| entry.age == age, || why.clone())
     }
 
-    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn() -> Error) {
-        let mut released = 0;
-        let mut gives_up = |entry: &mut Entry| {
-            let gone = which(entry);
-            if gone {
-                entry.task.abandon(why());
-                released += entry.weight;
-            }
-            gone
-        };
-        self.fresh.retain_mut(|entry| !gives_up(entry));
-        self.again.retain(|_, entry| !gives_up(entry));
-        for flight in &mut self.flight {
-            if flight.entry.as_mut().is_some_and(&mut gives_up) {
-                flight.entry = None;
-            }
+    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn() -> Error) -> Abandoned {
+        let mut gone: Vec<Entry> = Vec::new();
+        let fresh = mem::take(&mut self.fresh);
+        for entry in fresh {
+            if which(&entry) { gone.push(entry) } else { self.fresh.push_back(entry) }
         }
-        self.weight -= released;
+        gone.extend(self.again.extract_if(.., |_, entry| which(entry)).map(|(_, entry)| entry));
+        gone.extend(self.flight.iter_mut().filter_map(|flight| flight.entry.take_if(|entry| which(entry))));
+        self.weight -= gone.iter().map(|entry| entry.weight).sum::<usize>();
+        Abandoned(gone.into_iter().map(|entry| (entry, why())).collect())
     }
 
     /// Takes nothing more; further calls get the error.
@@ -235,19 +232,12 @@ impl Line {
     }
 
     /// Gives up everything, and answers how many operations that were.
-    pub(crate) fn abandon(&mut self, why: &Error) -> usize {
-        let flight = mem::take(&mut self.flight).into_iter().filter_map(|flight| flight.entry);
-        let again = mem::take(&mut self.again).into_values();
-        let fresh = mem::take(&mut self.fresh);
-        let mut count = self.in_hand;
-        for mut entry in flight.chain(again).chain(fresh) {
-            entry.task.abandon(why.clone());
-            self.weight -= entry.weight;
-            count += 1;
-        }
+    pub(crate) fn abandon(&mut self, why: &Error) -> (usize, Abandoned) {
+        let abandoned = self.give_up(|_| true, || why.clone());
+        self.flight.clear();
         self.recovering = false;
         self.given_up = Some(why.clone());
-        count
+        (self.in_hand + abandoned.0.len(), abandoned)
     }
 
     /// Who waits for the oldest operation, to be woken so that it takes over the work.

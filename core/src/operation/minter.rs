@@ -63,6 +63,11 @@ impl Minter {
         })
     }
 
+    /// This host's time, in Unix milliseconds.
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.now()
+    }
+
     /// Fails with `invalid_option` without a node id.
     pub(crate) fn check(&self) -> Result<()> {
         self.mint.as_ref().map(|_| ()).ok_or_else(without_node)

@@ -7,6 +7,7 @@
 pub(crate) mod command;
 pub(crate) mod line;
 pub(crate) mod minter;
+pub(crate) mod monitor;
 pub(crate) mod pending;
 
 use crate::error::{Error, Result};

@@ -106,6 +106,11 @@ impl Fields {
     /// The record's own arguments: `id <branded> <field> <value> …`
     pub(crate) fn write(&self, id: EventId, command: &mut Arguments<'_>) {
         command.arg(ID_FIELD).arg(id.as_bytes());
+        self.write_own(command);
+    }
+
+    /// The fields alone: `<field> <value> …`
+    pub(crate) fn write_own(&self, command: &mut Arguments<'_>) {
         for part in self.parts() {
             command.arg(part);
         }

@@ -19,20 +19,37 @@ pub(crate) fn refused(error: &ServerError) -> Error {
     let code = match error.code() {
         "WRONGTYPE" => Code::WrongType,
         "OOM" => Code::OutOfMemory,
-        "NOGROUP" => Code::NoGroup,
+        // A reader that was blocked when its stream vanished hears `UNBLOCKED` from Redis, and `NOGROUP` from Valkey.
+        "NOGROUP" | "UNBLOCKED" => Code::NoGroup,
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Code::Auth,
         "EMQKIND" => Code::Kind,
         "EMQSTALE" => Code::Stale,
         "EMQLOCK" => Code::Locked,
         "EMQSTATE" => Code::State,
         "EMQRATE" => Code::Overloaded,
-        "EMQAHEAD" => Code::StreamAhead,
+        "EMQAHEAD" => return ahead(error.details().unwrap_or_default()),
         _ => Code::Server,
     };
     match error.details() {
         Some(details) => Error::new(code, format!("the server answered: {} {details}", error.code())),
         None => Error::new(code, format!("the server answered: {}", error.code())),
     }
+}
+
+/// The error of an instant more than a minute ahead of the server's clock: whose instant, itself, and the server's.
+fn ahead(details: &str) -> Error {
+    let mut words = details.split(' ');
+    let (whose, instant, server) = (words.next(), words.next(), words.next());
+    let (code, whose) = match whose {
+        Some("clock") => (Code::ClockAhead, "the next id would be"),
+        Some("sequencer") => (Code::StreamAhead, "the next id of the queue's sequencer would be"),
+        _ => (Code::StreamAhead, "the stream's last id is"),
+    };
+    let (instant, server) = (instant.unwrap_or("?"), server.unwrap_or("?"));
+    Error::new(
+        code,
+        format!("{whose} of the instant {instant} ms, which is more than a minute ahead of the server's clock, {server} ms"),
+    )
 }
 
 /// Whether the server refused an entry id because it is not above the stream's top.
@@ -87,6 +104,99 @@ fn record(entry: Value) -> Result<Record> {
     Ok(Record::new(EntryId::parse(bytes(entry_id)?)?, pairs(fields)?))
 }
 
+/// An entry as a group gives it out.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Record(Record),
+    /// Pending, but its data was trimmed away.
+    Removed(EntryId),
+}
+
+impl Entry {
+    pub(crate) fn entry_id(&self) -> EntryId {
+        match self {
+            Self::Record(record) => record.entry_id(),
+            Self::Removed(entry_id) => *entry_id,
+        }
+    }
+}
+
+fn entry(entry: Value) -> Result<Entry> {
+    let mut parts = list(entry)?.into_iter();
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(entry_id), Some(Value::Nil), None) => Ok(Entry::Removed(EntryId::parse(bytes(entry_id)?)?)),
+        (Some(entry_id), Some(fields), None) => {
+            Ok(Entry::Record(Record::new(EntryId::parse(bytes(entry_id)?)?, pairs(fields)?)))
+        }
+        _ => Err(unexpected("an entry id and its fields", &Value::Nil)),
+    }
+}
+
+/// The entries of `XREAD` and `XREADGROUP` of one stream: a map by key (RESP3), a list of pairs (RESP2), or nothing.
+pub(crate) fn stream_entries(reply: Value) -> Result<Vec<Entry>> {
+    let entries = match accepted(reply)? {
+        Value::Nil => return Ok(Vec::new()),
+        Value::Map(streams) => streams.into_iter().next().map(|(_, entries)| entries),
+        streams => match list(streams)?.into_iter().next() {
+            Some(stream) => list(stream)?.into_iter().nth(1),
+            None => None,
+        },
+    };
+    match entries {
+        Some(entries) => list(entries)?.into_iter().map(entry).collect(),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The answer of `XAUTOCLAIM`: where to go on, the entries, and those whose data is gone.
+///
+/// Servers before 7.0 answer no third part and put nothing in the place of an entry that is gone, so its id is not known.
+pub(crate) fn claimed_entries(reply: Value) -> Result<(EntryId, Vec<Entry>, Vec<EntryId>)> {
+    let mut parts = list(accepted(reply)?)?.into_iter();
+    let (Some(cursor), Some(entries)) = (parts.next(), parts.next()) else {
+        return Err(unexpected("a cursor and entries", &Value::Nil));
+    };
+    let known = list(entries)?.into_iter().filter(|entry| *entry != Value::Nil);
+    let entries = known.map(entry).collect::<Result<_>>()?;
+    let removed = match parts.next() {
+        Some(removed) => list(removed)?.into_iter().map(entry_id).collect::<Result<_>>()?,
+        None => Vec::new(),
+    };
+    Ok((entry_id(cursor)?, entries, removed))
+}
+
+/// An entry id.
+pub(crate) fn entry_id(reply: Value) -> Result<EntryId> {
+    EntryId::parse(bytes(reply)?)
+}
+
+/// The delivery count of the one entry that `XPENDING` was asked for; nothing where it is not pending.
+pub(crate) fn delivery_count(reply: Value) -> Result<Option<u64>> {
+    match list(accepted(reply)?)?.into_iter().next() {
+        Some(pending) => {
+            list(pending)?.into_iter().nth(3).map(count).transpose()?.map_or_else(
+                || Err(unexpected("a delivery count", &Value::Nil)),
+                |count| Ok(Some(count)),
+            )
+        }
+        None => Ok(None),
+    }
+}
+
+/// The entries that `XPENDING` lists.
+pub(crate) fn pending_entries(reply: Value) -> Result<Vec<EntryId>> {
+    let first = |pending| {
+        let first = list(pending)?.into_iter().next();
+        first.map_or_else(|| Err(unexpected("an entry id", &Value::Nil)), entry_id)
+    };
+    list(accepted(reply)?)?.into_iter().map(first).collect()
+}
+
+/// Whether `XINFO` was asked about a key that does not exist, which has no code word of its own.
+pub(crate) fn is_no_such_key(error: &ServerError) -> bool {
+    error.code() == "ERR" && error.details().is_some_and(|text| text.contains("no such key"))
+}
+
 /// Names and values, which both protocol versions send as one flat list.
 fn pairs(reply: Value) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let parts = list(reply)?;
@@ -101,23 +211,50 @@ fn pairs(reply: Value) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 /// The value of a name in a map (RESP3) or a flat list of names and values (RESP2).
 pub(crate) fn member(reply: Value, wanted: &str) -> Result<Option<Value>> {
-    let is_wanted = |name: &Value| {
-        matches!(name, Value::BulkString(name) if name == wanted.as_bytes())
-            || matches!(name, Value::SimpleString(name) if name == wanted)
-    };
-    match accepted(reply)? {
-        Value::Map(members) => {
-            Ok(members.into_iter().find(|(name, _)| is_wanted(name)).map(|(_, value)| value))
-        }
-        members => {
-            let mut parts = list(members)?.into_iter();
-            while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-                if is_wanted(&name) {
-                    return Ok(Some(value));
-                }
+    Members::read(reply).map(|mut members| members.find(wanted))
+}
+
+/// Names and values: a map (RESP3) or a flat list (RESP2).
+pub(crate) struct Members(Vec<(Value, Value)>);
+
+impl Members {
+    pub(crate) fn read(reply: Value) -> Result<Self> {
+        match accepted(reply)? {
+            Value::Map(members) => Ok(Self(members)),
+            members => {
+                let mut parts = list(members)?.into_iter();
+                Ok(Self(std::iter::from_fn(|| Some((parts.next()?, parts.next()?))).collect()))
             }
-            Ok(None)
         }
+    }
+
+    /// The value of a name, or a nil where there is none. Each can be taken once.
+    pub(crate) fn take(&mut self, wanted: &str) -> Value {
+        self.find(wanted).unwrap_or(Value::Nil)
+    }
+
+    fn find(&mut self, wanted: &str) -> Option<Value> {
+        let is_wanted = |name: &Value| {
+            matches!(name, Value::BulkString(name) if name == wanted.as_bytes())
+                || matches!(name, Value::SimpleString(name) if name == wanted)
+        };
+        let place = self.0.iter().position(|(name, _)| is_wanted(name))?;
+        Some(self.0.swap_remove(place).1)
+    }
+}
+
+/// What `TIME` answers, in milliseconds since 1970: the reply is seconds and microseconds.
+pub(crate) fn server_time(reply: Value) -> Result<u64> {
+    let mut numbers = list(accepted(reply)?)?.into_iter().map(|part| {
+        let digits = bytes(part)?;
+        str::from_utf8(&digits)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+            .ok_or_else(|| Error::new(Code::Server, "the server's TIME is no number"))
+    });
+    match (numbers.next().transpose()?, numbers.next().transpose()?) {
+        (Some(seconds), Some(micros)) => Ok(seconds.saturating_mul(1_000).saturating_add(micros / 1_000)),
+        _ => Err(Error::new(Code::Server, "the server's TIME has no two parts")),
     }
 }
 
@@ -178,6 +315,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_ahead_is_named_with_both_instants() {
+        for (whose, code) in [
+            ("clock", Code::ClockAhead),
+            ("stream", Code::StreamAhead),
+            ("sequencer", Code::StreamAhead),
+        ] {
+            let error = refused(&error(&format!("EMQAHEAD {whose} 1735689720000 1735689600000")));
+            assert_eq!(error.code(), code);
+            assert!(error.message().contains("1735689720000"), "{error}");
+            assert!(error.message().contains("1735689600000"), "{error}");
+        }
+        assert_eq!(refused(&error("EMQAHEAD")).code(), Code::StreamAhead);
+    }
+
+    #[test]
     fn a_refused_entry_id_is_told_by_the_stable_part_of_its_text() {
         let text = "ERR The ID specified in XADD is equal or smaller than the target stream top item";
         assert!(is_not_above_top(&error(text)));
@@ -201,6 +353,7 @@ mod tests {
         fn any_reply_is_read_or_refused(reply in any_reply()) {
             let _ = records(reply.clone());
             let _ = member(reply.clone(), "k");
+            let _ = server_time(reply.clone());
             let _ = count(reply.clone());
             let _ = optional_bytes(reply);
         }

@@ -17,6 +17,28 @@ pub(crate) struct Script {
 /// Appends all records of a batch or none.
 pub(crate) static APPEND_BATCH: Script = Script::new(include_str!("../../lua/append_batch.lua"));
 
+/// Says how long entries that are pending for a consumer have been idle.
+pub(crate) static KEEP_PENDING: Script = Script::new(include_str!("../../lua/keep_pending.lua"));
+
+/// Removes consumers that hold nothing.
+pub(crate) static REMOVE_CONSUMERS: Script = Script::new(include_str!("../../lua/remove_consumers.lua"));
+
+/// A script behind the library that it needs.
+macro_rules! sequenced {
+    ($file:literal) => {
+        Script::new(concat!(include_str!("../../lua/sequencer.lua"), include_str!(concat!("../../lua/", $file))))
+    };
+}
+
+/// Appends records to a stream with several writers, all or none.
+pub(crate) static APPEND_SEQUENCED: Script = sequenced!("append_sequenced.lua");
+
+/// Moves an entry to the dead letters.
+pub(crate) static DEAD_LETTER: Script = sequenced!("dead_letter.lua");
+
+/// Moves a dead letter back to its stream.
+pub(crate) static PUT_BACK: Script = sequenced!("put_back.lua");
+
 /// How a script is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -69,6 +91,10 @@ mod tests {
     /// A changed script is another script: its hash changes with intent.
     #[test]
     fn every_hash_is_pinned() {
+        assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
+        assert_eq!(APPEND_SEQUENCED.hash(), "cb1c20575ae699a8a8aecc4016da0de552bbeb36");
+        assert_eq!(DEAD_LETTER.hash(), "7b0a5c8b6550dbb4bf93da859c143270291d90b9");
+        assert_eq!(PUT_BACK.hash(), "fc622cb81ac0f1c51a7244988c8d0f02a7eabd87");
         assert_eq!(APPEND_BATCH.hash(), "8bcf700cfc45212b2da4b10bd2084d09540e0abf");
     }
 

@@ -12,8 +12,8 @@ use crate::record::{Fields, reply};
 use crate::script::{self, APPEND_BATCH, Form};
 use redis::{ServerError, Value};
 
-/// How many fields a record of an atomic batch can have: a script passes no more arguments to one command.
-const MAX_FIELDS: usize = 3_499;
+/// How many fields a record that a script appends can have: a script passes no more arguments to one command.
+pub(super) const MAX_FIELDS: usize = 3_499;
 
 /// Appends all records or none.
 pub(crate) struct AppendBatchAtomic {

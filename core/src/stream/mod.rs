@@ -1,23 +1,54 @@
 //! The log: append, read, trim (`docs/protocol.md` §4, §5, §8).
 
 pub(crate) mod append;
+pub(crate) mod append_sequenced;
 pub(crate) mod batch;
 pub(crate) mod batch_atomic;
 pub(crate) mod range;
 pub(crate) mod read;
+pub(crate) mod start;
+pub(crate) mod tail;
 pub(crate) mod trim;
 
+use crate::error::Result;
+use crate::keyspace::Keyspace;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The key of a stream, checked and spelled once.
+/// The key of a stream or of its dead letters, checked and spelled once, with the keys that belong to it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Arc<str>);
+pub struct Key {
+    spelled: Arc<Spelled>,
+    dead: bool,
+}
+
+#[derive(PartialEq, Eq)]
+struct Spelled {
+    stream: String,
+    dead: String,
+    sequencer: String,
+}
 
 impl Key {
-    pub(crate) fn new(key: String) -> Self {
-        Self(key.into())
+    /// Fails with `invalid_name`.
+    pub(crate) fn new(keys: &Keyspace, name: &str) -> Result<Self> {
+        let spelled = Spelled {
+            stream: keys.stream(name)?,
+            dead: keys.dead_letters(name)?,
+            sequencer: keys.sequencer(),
+        };
+        Ok(Self { spelled: Arc::new(spelled), dead: false })
+    }
+
+    /// The stream's dead letters.
+    pub(crate) fn dead_letters(&self) -> Self {
+        Self { spelled: self.spelled.clone(), dead: true }
+    }
+
+    /// The queue's sequencer.
+    pub(crate) fn sequencer(&self) -> &str {
+        &self.spelled.sequencer
     }
 }
 
@@ -25,7 +56,7 @@ impl Deref for Key {
     type Target = str;
 
     fn deref(&self) -> &str {
-        &self.0
+        if self.dead { &self.spelled.dead } else { &self.spelled.stream }
     }
 }
 

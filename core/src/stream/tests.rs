@@ -11,6 +11,7 @@ use crate::error::{Code, Result};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
 use crate::id::mint::Mint;
+use crate::keyspace::Keyspace;
 use crate::operation::line::{Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Pending;
@@ -114,7 +115,7 @@ impl Bench {
 
     fn happen(&mut self, event: &Event) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        let key = Key::new("k".into());
+        let key = Key::new(&Keyspace::new("q").unwrap(), "s").unwrap();
         match event {
             Event::Append => {
                 let append = Append::new(key, None, Fields::from([("k", "v")]));
@@ -131,7 +132,7 @@ impl Bench {
     fn exchange(&mut self, sent: usize, seen: usize, heard: usize, late: bool) {
         let mut commands = Packed::default();
         let outgoing = Outgoing::prepare(self.line.take(sent), &self.minter, &mut commands);
-        self.line.sent(outgoing);
+        self.line.sent(outgoing).tell();
         let commands = commands.unpacked();
         // A new connection's first command may be seen before the last bytes of the old one.
         let late_commands = std::mem::take(&mut self.late);
@@ -145,9 +146,10 @@ impl Bench {
         let whole = replies.len() == commands.len() && heard >= replies.len();
         let heard = replies.into_iter().take(heard);
         let answered = heard.filter_map(|reply| self.line.answer(reply)).collect();
-        self.line.settle(Settled::read(answered));
+        self.line.settle(Settled::read(answered)).tell();
         if !whole {
-            self.line.broken();
+            let lost = self.line.broken().ask();
+            self.line.recover(lost).tell();
             if late {
                 self.late = commands.into_iter().skip(seen).collect();
             }

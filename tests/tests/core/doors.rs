@@ -251,3 +251,33 @@ async fn calls_at_once_do_not_wait_for_each_others_answers() {
     assert!(join_all(calls).await.iter().all(Result::is_ok));
     assert_eq!(Plain::connect(&server).xlen(KEY), 500);
 }
+
+/// Each way in which a call ends: answered, late, its connection lost, its client closed.
+#[tokio::test]
+async fn whoever_is_told_of_an_answer_may_use_the_client_at_once() {
+    let server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.address());
+    let client = Client::connect(&options(&proxy.url()).timeout(Duration::from_millis(300))).await.unwrap();
+    let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let call = || {
+        let (again, sender) = (client.clone(), sender.clone());
+        client.command(["PING"]).on_complete(move |answer| {
+            again.command(["PING"]).on_complete(|_| ());
+            drop(sender.send(answer.err().map(|error| error.code())));
+        });
+    };
+    call();
+    assert_eq!(told.recv().await.unwrap(), None);
+    proxy.black_hole(Direction::Replies);
+    call();
+    assert_eq!(told.recv().await.unwrap(), Some(Code::UnknownOutcome));
+    proxy.heal();
+    wait_until_async("the connection", async || client.command(["PING"]).await.is_ok()).await;
+    proxy.cut_after(Direction::Replies, 0, Ending::Reset);
+    call();
+    assert_eq!(told.recv().await.unwrap(), Some(Code::UnknownOutcome));
+    proxy.black_hole(Direction::Replies);
+    call();
+    client.close(Duration::ZERO).await;
+    assert!(told.recv().await.unwrap().is_some());
+}

@@ -5,9 +5,17 @@
 mod append;
 mod batch;
 mod connection;
+mod consumer;
+mod consumer_faults;
+mod dead_letters;
 mod doors;
 mod faults;
+mod group_lag;
+mod groups;
 mod read;
+mod sequenced;
+mod sequencer_law;
+mod tail;
 mod trim;
 
 use echomq::{Client, Options, Stream};

@@ -100,6 +100,40 @@ impl Settled {
     }
 }
 
+/// Entries that are given up. Whoever waits for them is told with the line released, since it may use the client at once.
+#[must_use = "whoever waits is told by `tell`"]
+#[derive(Default)]
+pub(crate) struct Abandoned(pub(super) Vec<(Entry, Error)>);
+
+impl Abandoned {
+    pub(crate) fn tell(self) {
+        for (mut entry, why) in self.0 {
+            entry.task.abandon(why);
+        }
+    }
+}
+
+/// Entries whose answers will not come.
+#[must_use = "they go back by `Line::recover`"]
+pub(crate) struct Lost(pub(super) Vec<Entry>);
+
+impl Lost {
+    /// Asks each what to do now, which wakes whoever waits for those that end.
+    pub(crate) fn ask(self) -> Settled {
+        let mut settled = Settled::default();
+        for mut entry in self.0 {
+            if entry.task.lost() {
+                entry.lost = true;
+                settled.again.push(entry);
+            } else {
+                settled.ended += 1;
+                settled.weight_of_ended += entry.weight;
+            }
+        }
+        settled
+    }
+}
+
 /// An operation with whoever waits for it.
 pub(super) trait Task: Send {
     /// Adds its commands; false when it ended instead.

@@ -61,13 +61,24 @@ impl Bench {
 
     fn answer(&mut self, reply: Value) {
         let settled = Settled::read(self.line.answer(reply).into_iter().collect());
-        self.line.settle(settled);
+        self.line.settle(settled).tell();
+    }
+
+    fn broken(&mut self) {
+        let lost = self.line.broken().ask();
+        self.line.recover(lost).tell();
+    }
+
+    fn abandon(&mut self, why: &Error) -> usize {
+        let (count, abandoned) = self.line.abandon(why);
+        abandoned.tell();
+        count
     }
 
     fn take(&mut self, max: usize) -> Vec<String> {
         let mut commands = Packed::default();
         let outgoing = Outgoing::prepare(self.line.take(max), &self.minter, &mut commands);
-        self.line.sent(outgoing);
+        self.line.sent(outgoing).tell();
         commands.texts()
     }
 }
@@ -93,7 +104,7 @@ fn what_was_lost_is_asked_after_then_sent_again_before_anything_newer() {
     let mut answers: Vec<_> = ["a", "b", "c"].map(|name| bench.submit(name).unwrap()).into();
     bench.take(3);
     bench.answer(Value::Okay);
-    bench.line.broken();
+    bench.broken();
     answers.push(bench.submit("d").unwrap());
     assert_eq!(bench.take(10), ["GET b", "GET c"]);
     assert_eq!(bench.take(10), [""; 0], "nothing newer before the answers");
@@ -113,10 +124,10 @@ fn a_second_break_while_asking_changes_nothing() {
     let mut a = bench.submit("a").unwrap();
     let mut b = bench.submit("b").unwrap();
     bench.take(2);
-    bench.line.broken();
+    bench.broken();
     assert_eq!(bench.take(10), ["GET a", "GET b"]);
     bench.answer(Value::Nil);
-    bench.line.broken();
+    bench.broken();
     let mut c = bench.submit("c").unwrap();
     assert_eq!(bench.take(10), ["GET b"], "a is known to be missing, b is not");
     bench.answer(Value::Okay);
@@ -146,7 +157,7 @@ fn a_deadline_holds_wherever_the_operation_stands() {
     let mut later = bench.submit_until("b", 3).unwrap();
     let mut fresh = bench.submit_until("c", 1).unwrap();
     assert_eq!(bench.line.next_deadline(), Some(bench.now + Duration::from_secs(1)));
-    bench.line.expire(bench.now + Duration::from_secs(1), || Error::new(Code::Timeout, "late"));
+    bench.line.expire(bench.now + Duration::from_secs(1), || Error::new(Code::Timeout, "late")).tell();
     for answer in [&mut on_its_way, &mut fresh] {
         assert_eq!(answer.try_take().unwrap().unwrap_err().code(), Code::Timeout);
     }
@@ -164,7 +175,7 @@ fn a_closed_line_takes_nothing_and_gives_up_what_is_left() {
     let mut a = bench.submit("a").unwrap();
     bench.line.close(Error::new(Code::Closed, "closed"));
     assert_eq!(bench.submit("b").unwrap_err().code(), Code::Closed);
-    assert_eq!(bench.line.abandon(&Error::new(Code::Closed, "closed")), 1);
+    assert_eq!(bench.abandon(&Error::new(Code::Closed, "closed")), 1);
     assert_eq!(a.try_take().unwrap().unwrap_err().code(), Code::Closed);
     assert!(bench.line.is_empty());
 }
@@ -178,12 +189,12 @@ fn what_is_in_hand_when_all_is_given_up_follows() {
     let answered = bench.line.answer(Value::Nil).unwrap();
     let taken = bench.line.take(1);
     bench.line.close(why.clone());
-    assert_eq!(bench.line.abandon(&why), 2, "both are in hand");
+    assert_eq!(bench.abandon(&why), 2, "both are in hand");
     assert!(!bench.line.is_finished());
-    bench.line.settle(Settled::read(vec![answered]));
+    bench.line.settle(Settled::read(vec![answered])).tell();
     assert_eq!(answers[0].try_take().unwrap(), Ok("a"), "its answer was there");
     let mut sent = Packed::default();
-    bench.line.sent(Outgoing::prepare(taken, &bench.minter, &mut sent));
+    bench.line.sent(Outgoing::prepare(taken, &bench.minter, &mut sent)).tell();
     assert_eq!(sent.count(), 1);
     assert_eq!(answers[1].try_take().unwrap().unwrap_err().code(), Code::Closed);
     bench.answer(Value::Okay);

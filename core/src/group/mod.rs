@@ -1,0 +1,19 @@
+//! Consumer groups (`docs/protocol.md` §6).
+
+pub(crate) mod admin;
+pub(crate) mod consumer;
+pub(crate) mod dead_letter;
+pub(crate) mod delivery;
+mod door;
+mod drain;
+mod engine;
+mod member;
+pub(crate) mod notice;
+pub(crate) mod options;
+mod page;
+mod read;
+mod reclaim;
+pub(crate) mod run;
+mod settle;
+mod state;
+pub(crate) mod verdict;

@@ -1,0 +1,511 @@
+//! What a consumer holds: entries ahead of its handlers, entries in their hands, and verdicts to pass on.
+//!
+//! It does no I/O and reads no clock, so the rules of `docs/protocol.md` §6 are tested on it alone.
+
+use super::notice::{Notice, Waiting};
+use super::options::ConsumerOptions;
+use crate::error::Error;
+use crate::id::entry_id::EntryId;
+use crate::record::Record;
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long an acknowledgement waits for others to go with it.
+const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(5);
+
+/// How many failed entries are called back on time; those beyond come back with the next beat.
+const MAX_DUE: usize = 10_000;
+
+/// An entry that was fetched.
+#[derive(Debug)]
+pub(super) struct Fetched {
+    pub(super) record: Record,
+    pub(super) attempts: u64,
+    /// The value that keeps its order, as a hash.
+    order: Option<u64>,
+}
+
+/// An entry that was handed out and has no verdict yet.
+#[derive(Debug)]
+struct InHand {
+    worker: Option<usize>,
+    order: Option<u64>,
+}
+
+/// Who takes entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taker {
+    /// Whoever pulls: gets the next, whatever is in hand.
+    Anyone,
+    /// One of the workers, which handles what it takes one by one. The order of the chosen field is kept among workers.
+    Worker(usize),
+    /// One of the workers, which handles what it takes at once.
+    Batch(usize),
+}
+
+/// What a taker gets.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Entries(Vec<Fetched>),
+    /// There will be no more, because of the error if there is one.
+    End(Option<Error>),
+}
+
+/// Whether the consumer works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Hands nothing out, and waits for what is in hand until then.
+    Stopping(Instant),
+    Ended,
+}
+
+/// How the scan for idle entries stands.
+#[derive(Debug)]
+struct Scan {
+    /// Where the next one begins.
+    cursor: EntryId,
+    /// How many entries the one under way may bring.
+    reserved: usize,
+    /// The last one found as many as it asked for, so the next follows at once.
+    more: bool,
+}
+
+/// Which acknowledgements to send now, and whom a verdict woke.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Settled {
+    pub(super) acknowledge: Vec<EntryId>,
+    pub(super) wake: bool,
+}
+
+/// See the module.
+pub(super) struct State {
+    count: usize,
+    concurrency: usize,
+    order_by: Option<Arc<[u8]>>,
+    phase: Phase,
+    error: Option<Error>,
+    paused: bool,
+    buffer: VecDeque<Fetched>,
+    hand: HashMap<EntryId, InHand>,
+    /// For each worker, how many entries it took and has not begun.
+    lent: Vec<usize>,
+    /// For each value in the hands of a worker, the worker and how many entries of the value it has.
+    busy: HashMap<u64, (usize, usize)>,
+    /// How many entries a batch waits for.
+    wanted: usize,
+    acknowledge: Vec<EntryId>,
+    acknowledge_by: Option<Instant>,
+    /// Calls on their way to the server that tell it of verdicts.
+    on_their_way: usize,
+    /// Entries whose acknowledgement left and was not confirmed.
+    unconfirmed: usize,
+    /// Why the last verdict did not arrive.
+    verdict_error: Option<Error>,
+    /// When failed entries are to come back.
+    due: BTreeSet<(Instant, EntryId)>,
+    scan: Scan,
+    /// Something changed that the engine must look at.
+    attention: bool,
+    notices: Waiting,
+}
+
+impl State {
+    pub(super) fn new(options: &ConsumerOptions) -> Self {
+        Self {
+            count: options.count,
+            concurrency: options.concurrency,
+            order_by: options.order_by.clone(),
+            phase: Phase::Running,
+            error: None,
+            paused: false,
+            buffer: VecDeque::new(),
+            hand: HashMap::new(),
+            lent: vec![0; options.concurrency],
+            busy: HashMap::new(),
+            wanted: 0,
+            acknowledge: Vec::new(),
+            acknowledge_by: None,
+            on_their_way: 0,
+            unconfirmed: 0,
+            verdict_error: None,
+            due: BTreeSet::new(),
+            scan: Scan { cursor: EntryId::MIN, reserved: 0, more: false },
+            attention: false,
+            notices: Waiting::default(),
+        }
+    }
+
+    // Fetching.
+
+    /// How many entries are held ahead of the handlers, or about to be.
+    fn ahead(&self) -> usize {
+        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved
+    }
+
+    /// How many entries to fetch now: none while enough are held ahead of the handlers.
+    pub(super) fn room(&self) -> usize {
+        let ahead = self.ahead();
+        let enough = ahead > self.count / 2 && ahead >= self.wanted;
+        if self.paused || self.phase != Phase::Running || enough { 0 } else { self.count.saturating_sub(ahead) }
+    }
+
+    /// Which of these entries the consumer holds already: a reclaim can bring back its own.
+    pub(super) fn held(&self) -> HashSet<EntryId> {
+        self.hand.keys().copied().chain(self.buffer.iter().map(|entry| entry.record.entry_id())).collect()
+    }
+
+    /// Takes entries that were fetched, in their order.
+    pub(super) fn put(&mut self, entries: impl IntoIterator<Item = (Record, u64)>) {
+        for (record, attempts) in entries {
+            let order = self.order_by.as_ref().and_then(|field| record.get(field)).map(|value| {
+                let mut hasher = DefaultHasher::new();
+                value.hash(&mut hasher);
+                hasher.finish()
+            });
+            self.buffer.push_back(Fetched { record, attempts, order });
+        }
+    }
+
+    // Handing out.
+
+    /// Up to `max` entries for a taker, and whether the engine is to be woken; nothing while there is none for it.
+    pub(super) fn take(&mut self, taker: Taker, max: usize) -> Option<(Taken, bool)> {
+        match self.phase {
+            Phase::Running if self.paused => return None,
+            Phase::Running => {}
+            Phase::Stopping(_) | Phase::Ended => return Some((Taken::End(self.error.take()), false)),
+        }
+        let had_room = self.room() > 0;
+        let entries: Vec<Fetched> = match taker {
+            Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
+            Taker::Batch(worker) => self.take_for(worker, max),
+            // What is there is shared among the workers.
+            Taker::Worker(worker) => self.take_for(worker, max.min(self.buffer.len().div_ceil(self.concurrency))),
+        };
+        if entries.is_empty() {
+            return None;
+        }
+        let worker = match taker {
+            Taker::Anyone => None,
+            Taker::Worker(worker) | Taker::Batch(worker) => Some(worker),
+        };
+        if let (Taker::Worker(worker), Some(lent)) = (taker, worker.and_then(|worker| self.lent.get_mut(worker))) {
+            debug_assert!(worker < self.concurrency);
+            *lent = entries.len() - 1;
+        }
+        for entry in &entries {
+            let order = worker.and(entry.order);
+            if let (Some(order), Some(worker)) = (order, worker) {
+                self.busy.entry(order).or_insert((worker, 0)).1 += 1;
+            }
+            self.hand.insert(entry.record.entry_id(), InHand { worker, order });
+        }
+        let has_room_again = !had_room && self.room() > 0;
+        self.attention |= has_room_again;
+        Some((Taken::Entries(entries), has_room_again))
+    }
+
+    /// Whether a taker finds something, or its end.
+    pub(super) fn is_ready(&self, taker: Taker) -> bool {
+        match (self.phase == Phase::Running, taker) {
+            (false, _) => true,
+            (true, _) if self.paused => false,
+            (true, Taker::Anyone) => !self.buffer.is_empty(),
+            (true, Taker::Worker(worker) | Taker::Batch(worker)) => {
+                self.buffer.iter().any(|entry| self.is_free(entry, worker))
+            }
+        }
+    }
+
+    /// Whether no other worker has an entry of the same value.
+    fn is_free(&self, entry: &Fetched, worker: usize) -> bool {
+        entry.order.and_then(|order| self.busy.get(&order)).is_none_or(|(owner, _)| *owner == worker)
+    }
+
+    /// Entries that this worker may begin: those whose value no other worker has, and that no entry of their value
+    /// precedes.
+    fn take_for(&mut self, worker: usize, max: usize) -> Vec<Fetched> {
+        if self.order_by.is_none() {
+            return self.buffer.drain(..max.min(self.buffer.len())).collect();
+        }
+        // The values are shared among the workers, or the first of them would have an entry of each to itself.
+        let free = self.buffer.iter().filter(|entry| self.is_free(entry, worker));
+        let share = free.filter_map(|entry| entry.order).collect::<HashSet<_>>().len().div_ceil(self.concurrency);
+        let mut values = HashSet::with_capacity(share);
+        let mut taken = Vec::new();
+        let mut left = VecDeque::with_capacity(self.buffer.len());
+        for entry in mem::take(&mut self.buffer) {
+            let fits = taken.len() < max
+                && self.is_free(&entry, worker)
+                && entry.order.is_none_or(|value| {
+                    values.contains(&value) || (values.len() < share && values.insert(value))
+                });
+            if fits { taken.push(entry) } else { left.push_back(entry) }
+        }
+        self.buffer = left;
+        taken
+    }
+
+    /// How many entries there are for a batch to take.
+    pub(super) fn available(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether a taker need not wait any longer for what it has not got.
+    pub(super) fn is_over(&self) -> bool {
+        self.phase != Phase::Running
+    }
+
+    /// How many entries a batch waits for.
+    pub(super) fn want(&mut self, entries: usize) {
+        self.attention |= self.wanted < entries;
+        self.wanted = entries;
+    }
+
+    /// Puts entries that were handed out and not begun back to the front. False where the consumer does not work any
+    /// longer: they are to be given back to the group.
+    pub(super) fn return_unused(&mut self, entries: Vec<(Record, u64)>) -> bool {
+        let running = self.phase == Phase::Running;
+        let buffered = mem::take(&mut self.buffer);
+        for (record, _) in &entries {
+            self.release(record.entry_id());
+        }
+        if running {
+            self.put(entries);
+        }
+        self.buffer.extend(buffered);
+        running
+    }
+
+    // Verdicts.
+
+    /// Forgets an entry that was handed out. False where it was not in hand.
+    fn release(&mut self, entry_id: EntryId) -> bool {
+        let Some(InHand { worker, order }) = self.hand.remove(&entry_id) else { return false };
+        if let Some(lent) = worker.and_then(|worker| self.lent.get_mut(worker)) {
+            *lent = lent.saturating_sub(1);
+        }
+        if let Some(order) = order
+            && let Entry::Occupied(mut busy) = self.busy.entry(order)
+        {
+            busy.get_mut().1 -= 1;
+            if busy.get().1 == 0 {
+                busy.remove();
+            }
+        }
+        true
+    }
+
+    /// Takes the verdict on entries: those handled are acknowledged together, the others just leave the hand.
+    pub(super) fn settle(&mut self, entries: &[EntryId], handled: bool, now: Instant) -> Settled {
+        let had_room = self.room() > 0;
+        let ordered = !self.busy.is_empty();
+        for entry_id in entries {
+            // A delivery is settled once, by whoever has it; after the end its verdict still counts.
+            if (self.release(*entry_id) || self.phase == Phase::Ended) && handled {
+                self.acknowledge.push(*entry_id);
+            }
+        }
+        let done = self.hand.is_empty() && self.buffer.is_empty();
+        let full = self.acknowledge.len() >= self.count.min(1_000);
+        let mut settled = Settled::default();
+        if done || full || self.phase == Phase::Ended {
+            settled.acknowledge = self.take_acknowledgements();
+        } else if !self.acknowledge.is_empty() && self.acknowledge_by.is_none() {
+            self.acknowledge_by = Some(now + ACKNOWLEDGE_WITHIN);
+            self.attention = true;
+        }
+        self.attention |= (!had_room && self.room() > 0) || self.phase != Phase::Running;
+        settled.wake = self.attention || ordered;
+        settled
+    }
+
+    /// Adds an acknowledgement of an entry that was never handed out.
+    pub(super) fn acknowledge(&mut self, entry_id: EntryId, now: Instant) {
+        self.acknowledge.push(entry_id);
+        self.acknowledge_by.get_or_insert(now + ACKNOWLEDGE_WITHIN);
+        self.attention = true;
+    }
+
+    /// Acknowledgements arrived, or did not: then they are sent again a while later, as long as the consumer works.
+    pub(super) fn acknowledged(&mut self, entries: Vec<EntryId>, arrived: bool, again_at: Instant) {
+        if arrived {
+            self.unconfirmed -= entries.len();
+        } else if self.phase != Phase::Ended {
+            self.unconfirmed -= entries.len();
+            self.acknowledge.extend(entries);
+            self.acknowledge_by.get_or_insert(again_at);
+            self.attention = true;
+        }
+    }
+
+    /// All acknowledgements that wait, which count as on their way from now on.
+    pub(super) fn take_acknowledgements(&mut self) -> Vec<EntryId> {
+        self.acknowledge_by = None;
+        self.on_their_way += usize::from(!self.acknowledge.is_empty());
+        self.unconfirmed += self.acknowledge.len();
+        mem::take(&mut self.acknowledge)
+    }
+
+    /// A verdict leaves for the server.
+    pub(super) fn verdict_sent(&mut self) {
+        self.on_their_way += 1;
+    }
+
+    /// A verdict arrived, or could not be brought there.
+    pub(super) fn verdict_arrived(&mut self, error: Option<Error>) {
+        self.on_their_way -= 1;
+        if error.is_some() {
+            self.verdict_error = error;
+        }
+    }
+
+    /// Whether all verdicts are on the server; the reason where one could not be brought there.
+    pub(super) fn verdicts_arrived(&mut self) -> Option<Result<(), Error>> {
+        if self.on_their_way > 0 {
+            return None;
+        }
+        match self.verdict_error.take() {
+            Some(error) => Some(Err(error)),
+            None => self.acknowledge.is_empty().then_some(Ok(())),
+        }
+    }
+
+    /// How many entries are in hand or have been handled without the server knowing for certain.
+    pub(super) fn unfinished(&self) -> usize {
+        self.hand.len() + self.acknowledge.len() + self.unconfirmed
+    }
+
+    /// A failed entry is to come back then.
+    pub(super) fn call_back(&mut self, entry_id: EntryId, at: Instant) {
+        if self.due.len() < MAX_DUE {
+            self.due.insert((at, entry_id));
+            self.attention = true;
+        }
+    }
+
+    // The scan for idle entries.
+
+    /// Where a scan is to begin and how many entries it may bring; nothing while none is wanted, there is no room, or one
+    /// is under way.
+    ///
+    /// For entries that are called back it begins at the lowest of them; else where the last one ended, so that entries
+    /// that fail again and again do not keep it from the rest.
+    pub(super) fn begin_scan(&mut self, now: Instant, beat: bool, reading: bool) -> Option<(EntryId, usize)> {
+        let called_back = self.due.first().is_some_and(|(at, _)| *at <= now);
+        let wanted = beat || called_back || self.scan.more;
+        if !wanted || self.scan.reserved > 0 || self.paused || self.phase != Phase::Running {
+            return None;
+        }
+        let room = self.count.saturating_sub(self.ahead());
+        // A read that is blocked may bring all but one of what there is room for.
+        let count = if reading && self.count > 1 { room.min(1) } else { room };
+        if count == 0 {
+            return None;
+        }
+        self.scan.reserved = count;
+        let lowest = if called_back { self.take_due(now) } else { None };
+        Some((lowest.unwrap_or(self.scan.cursor), count))
+    }
+
+    /// Forgets which entries were to come back by now; the lowest of them.
+    fn take_due(&mut self, now: Instant) -> Option<EntryId> {
+        let later = self.due.split_off(&(now, EntryId::MAX));
+        mem::replace(&mut self.due, later).into_iter().map(|(_, entry_id)| entry_id).min()
+    }
+
+    /// A scan ended, there and with so many entries, or failed.
+    pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize)>) {
+        if let Some((cursor, found)) = found {
+            self.scan.cursor = cursor;
+            self.scan.more = found >= self.scan.reserved;
+        }
+        self.scan.reserved = 0;
+        self.attention = true;
+    }
+
+    // Times.
+
+    /// When acknowledgements are to be sent, and when the next failed entry is to come back.
+    pub(super) fn times(&self) -> (Option<Instant>, Option<Instant>) {
+        (self.acknowledge_by, self.due.first().map(|(at, _)| *at))
+    }
+
+    /// Whether something changed for the engine since it asked last.
+    pub(super) fn take_attention(&mut self) -> bool {
+        mem::take(&mut self.attention)
+    }
+
+    // Running, pausing, stopping.
+
+    pub(super) fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+        self.attention = true;
+    }
+
+    /// Asks for a stop; a second one can only bring it forward.
+    pub(super) fn stop(&mut self, by: Instant) {
+        match &mut self.phase {
+            Phase::Running => self.phase = Phase::Stopping(by),
+            Phase::Stopping(at) => *at = by.min(*at),
+            Phase::Ended => {}
+        }
+        self.attention = true;
+    }
+
+    /// Until when a stop waits for what is in hand; nothing while the consumer works.
+    pub(super) fn stopping(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Stopping(by) => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Nothing is in hand any longer.
+    pub(super) fn is_idle(&self) -> bool {
+        self.hand.is_empty()
+    }
+
+    /// Lets go of everything that was not handed out.
+    pub(super) fn take_unused(&mut self) -> Vec<EntryId> {
+        mem::take(&mut self.buffer).into_iter().map(|entry| entry.record.entry_id()).collect()
+    }
+
+    /// Whoever takes next is told of the error.
+    pub(super) fn fail(&mut self, error: Error) {
+        self.error = Some(error);
+    }
+
+    pub(super) fn end(&mut self) {
+        self.phase = Phase::Ended;
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.phase == Phase::Ended
+    }
+
+    pub(super) fn notice(&mut self, notice: Notice) {
+        self.notices.push(notice);
+    }
+
+    /// Whether there is a notice to take, or none will come any more.
+    pub(super) fn has_notice(&self) -> bool {
+        self.has_ended() || !self.notices.is_empty()
+    }
+
+    /// The next notice; nothing at the end.
+    pub(super) fn take_notice(&mut self) -> Option<Option<Notice>> {
+        match self.notices.pop() {
+            Some(notice) => Some(Some(notice)),
+            None => self.has_ended().then_some(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+use super::*;
+use crate::stream::start::Start;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+fn state(change: impl FnOnce(ConsumerOptions) -> ConsumerOptions) -> State {
+    State::new(&change(ConsumerOptions::new("g", Start::Head).unwrap()))
+}
+
+fn entry(seq: u64, value: &str) -> (Record, u64) {
+    (Record::new(EntryId::new(1, seq), vec![(b"k".to_vec(), value.as_bytes().to_vec())]), 1)
+}
+
+fn take(state: &mut State, taker: Taker, max: usize) -> Vec<u64> {
+    match state.take(taker, max) {
+        Some((Taken::Entries(entries), _)) => entries.iter().map(|entry| entry.record.entry_id().seq()).collect(),
+        Some((Taken::End(_), _)) => panic!("the end"),
+        None => Vec::new(),
+    }
+}
+
+fn ids(seqs: &[u64]) -> Vec<EntryId> {
+    seqs.iter().map(|seq| EntryId::new(1, *seq)).collect()
+}
+
+#[test]
+fn no_more_than_count_entries_are_held_ahead() {
+    let mut state = state(|options| options.count(10));
+    assert_eq!(state.room(), 10);
+    state.put((0..10).map(|seq| entry(seq, "")));
+    assert_eq!(state.room(), 0);
+    assert_eq!(take(&mut state, Taker::Anyone, 4), [0, 1, 2, 3]);
+    assert_eq!(state.room(), 0, "more than half of them are still ahead");
+    assert!(state.take(Taker::Anyone, 1).unwrap().1, "the engine is told that there is room again");
+    assert_eq!(state.room(), 5);
+    // What a worker took and has not begun is still ahead of its handler; the first of it is begun.
+    assert_eq!(take(&mut state, Taker::Worker(0), 5).len(), 5);
+    assert_eq!(state.room(), 6);
+    state.settle(&ids(&[5]), true, Instant::now());
+    assert_eq!(state.room(), 7);
+    // A batch is begun as a whole.
+    state.put((10..17).map(|seq| entry(seq, "")));
+    assert_eq!(take(&mut state, Taker::Batch(0), 7).len(), 7);
+    assert_eq!(state.room(), 7);
+}
+
+#[test]
+fn a_batch_that_waits_for_more_gets_room() {
+    let mut state = state(|options| options.count(10));
+    state.put((0..6).map(|seq| entry(seq, "")));
+    assert_eq!(state.room(), 0);
+    state.want(10);
+    assert_eq!(state.room(), 4);
+}
+
+#[test]
+fn acknowledgements_leave_when_the_batch_is_done_or_5_ms_have_passed() {
+    let mut state = state(|options| options.count(10));
+    let now = Instant::now();
+    state.put((0..3).map(|seq| entry(seq, "")));
+    take(&mut state, Taker::Anyone, 3);
+    let first = state.settle(&ids(&[1]), true, now);
+    assert_eq!(first, Settled { acknowledge: vec![], wake: true });
+    assert_eq!(state.times().0, Some(now + Duration::from_millis(5)));
+    assert!(state.take_attention());
+    let second = state.settle(&ids(&[0]), true, now + Duration::from_millis(3));
+    assert_eq!(second, Settled::default());
+    let third = state.settle(&ids(&[2]), false, now);
+    assert_eq!(third.acknowledge, ids(&[1, 0]));
+    assert_eq!(state.times().0, None);
+    assert_eq!(state.verdicts_arrived(), None);
+    state.verdict_arrived(None);
+    assert_eq!(state.verdicts_arrived(), Some(Ok(())));
+    // A page full of them does not wait for the rest.
+    state.put((10..30).map(|seq| entry(seq, "")));
+    take(&mut state, Taker::Anyone, 20);
+    let settled: Vec<Settled> = (10..20).map(|seq| state.settle(&ids(&[seq]), true, now)).collect();
+    assert!(settled[..9].iter().all(|settled| settled.acknowledge.is_empty()));
+    assert_eq!(settled[9].acknowledge.len(), 10);
+}
+
+#[test]
+fn a_verdict_counts_once() {
+    let mut state = state(|options| options);
+    state.put([entry(0, "")]);
+    take(&mut state, Taker::Anyone, 1);
+    assert_eq!(state.settle(&ids(&[0]), true, Instant::now()).acknowledge, ids(&[0]));
+    assert_eq!(state.settle(&ids(&[0]), true, Instant::now()).acknowledge, []);
+}
+
+#[test]
+fn a_failing_head_does_not_starve_the_scan() {
+    let mut state = state(|options| options.count(10));
+    let now = Instant::now();
+    assert_eq!(state.begin_scan(now, false, false), None);
+    assert_eq!(state.begin_scan(now, true, false), Some((EntryId::MIN, 10)));
+    assert_eq!(state.begin_scan(now, true, false), None, "one is under way");
+    assert_eq!(state.room(), 0, "and may bring as many as there is room for");
+    state.scan_ended(Some((EntryId::new(7, 7), 10)));
+    // It brought all it asked for, so the next follows without a beat, and from there.
+    assert_eq!(state.begin_scan(now, false, true), Some((EntryId::new(7, 7), 1)), "a read may bring the others");
+    state.scan_ended(Some((EntryId::MIN, 0)));
+    assert_eq!(state.begin_scan(now, false, false), None);
+    // Entries that are to come back are looked for from the lowest of them.
+    state.call_back(EntryId::new(5, 0), now);
+    state.call_back(EntryId::new(3, 0), now - Duration::from_millis(1));
+    state.call_back(EntryId::new(1, 0), now + Duration::from_millis(1));
+    assert_eq!(state.begin_scan(now, false, false), Some((EntryId::new(3, 0), 10)));
+    assert_eq!(state.times().1, Some(now + Duration::from_millis(1)));
+}
+
+#[test]
+fn a_stop_hands_nothing_out_and_waits_for_what_is_in_hand() {
+    let mut state = state(|options| options);
+    let by = Instant::now() + Duration::from_secs(1);
+    state.put((0..3).map(|seq| entry(seq, "")));
+    take(&mut state, Taker::Anyone, 1);
+    state.stop(by);
+    state.stop(by + Duration::from_secs(9));
+    assert_eq!(state.stopping(), Some(by), "a stop is only brought forward");
+    assert!(matches!(state.take(Taker::Anyone, 1), Some((Taken::End(None), _))));
+    assert_eq!(state.take_unused(), ids(&[1, 2]));
+    assert!(!state.is_idle());
+    assert_eq!(state.settle(&ids(&[0]), true, Instant::now()).acknowledge, ids(&[0]));
+    assert!(state.is_idle());
+}
+
+#[test]
+fn no_worker_has_all_values_to_itself() {
+    let mut state = state(|options| options.concurrency(2).order_by("k"));
+    state.put([entry(0, "a"), entry(1, "b"), entry(2, "a"), entry(3, "b")]);
+    assert_eq!(take(&mut state, Taker::Worker(0), 9), [0, 2]);
+    assert_eq!(take(&mut state, Taker::Worker(1), 9), [1]);
+}
+
+#[test]
+fn what_was_not_begun_goes_back_to_the_front() {
+    let mut state = state(|options| options.concurrency(2).order_by("k"));
+    state.put([entry(0, "a"), entry(1, "a"), entry(2, "b")]);
+    assert_eq!(take(&mut state, Taker::Batch(0), 2), [0, 1]);
+    assert!(state.return_unused(vec![entry(1, "a")]));
+    assert_eq!(take(&mut state, Taker::Batch(1), 9), [2], "its value is in the hands of the other worker");
+    assert_eq!(take(&mut state, Taker::Batch(0), 9), [1]);
+    state.stop(Instant::now());
+    assert!(!state.return_unused(vec![entry(1, "a")]), "it goes back to the group instead");
+}
+
+proptest! {
+    /// Workers take and settle in any order: the entries of one value are begun in their order, and by one worker at a
+    /// time; nothing is handed out twice, and nothing is forgotten.
+    #[test]
+    fn the_order_of_a_value_is_kept_among_workers(
+        values in prop::collection::vec(0..5_u8, 1..60),
+        steps in prop::collection::vec((0..3_usize, 1..4_usize, any::<bool>()), 1..400),
+    ) {
+        let mut state = state(|options| options.count(100).concurrency(3).order_by("k"));
+        let value_of: BTreeMap<u64, u8> = (0..).zip(values.iter().copied()).collect();
+        state.put(value_of.iter().map(|(seq, value)| entry(*seq, &value.to_string())));
+        let mut hands: [VecDeque<u64>; 3] = Default::default();
+        let mut begun: BTreeMap<u8, Vec<u64>> = BTreeMap::new();
+        let end = (0..3 * values.len()).map(|step| (step % 3, 100, step % 2 == 0));
+        for (worker, max, takes) in steps.into_iter().chain(end) {
+            if takes && hands[worker].is_empty() {
+                hands[worker].extend(take(&mut state, Taker::Worker(worker), max));
+            }
+            for (other, hand) in hands.iter().enumerate() {
+                let shared = |seq: &u64| other != worker && hands[worker].iter().any(|own| value_of[own] == value_of[seq]);
+                prop_assert!(!hand.iter().any(shared), "{hands:?}");
+            }
+            if let Some(seq) = hands[worker].pop_front() {
+                begun.entry(value_of[&seq]).or_default().push(seq);
+                state.settle(&ids(&[seq]), true, Instant::now());
+            }
+        }
+        for (worker, hand) in hands.iter_mut().enumerate() {
+            for seq in hand.drain(..) {
+                begun.entry(value_of[&seq]).or_default().push(seq);
+                state.settle(&ids(&[seq]), true, Instant::now());
+            }
+            prop_assert!(worker < 3);
+        }
+        let expected: BTreeMap<u8, Vec<u64>> = value_of.iter().fold(BTreeMap::new(), |mut all, (seq, value)| {
+            all.entry(*value).or_insert_with(Vec::new).push(*seq);
+            all
+        });
+        prop_assert_eq!(begun, expected);
+        prop_assert!(state.busy.is_empty() && state.is_idle());
+    }
+}
