@@ -9,7 +9,9 @@ mod aims;
 mod bare;
 mod contender;
 mod core;
+mod latency;
 mod limit;
+mod memory;
 mod mint;
 mod payload;
 mod table;
@@ -60,7 +62,9 @@ fn main() -> Result<()> {
         eprintln!("round {} of {} is done", round + 1, effort.rounds);
     }
 
-    let report = report(&contenders, effort, &version(&mut plain));
+    let latency = latency::table(&server.url(), &mut plain, effort)?;
+    let memory = memory::line(&server.url(), &mut plain, effort)?;
+    let report = format!("{}\n{latency}\n{memory}", report(&contenders, effort, &version(&mut plain)));
     println!("{report}");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench");
     std::fs::create_dir_all(&folder)?;

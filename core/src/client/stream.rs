@@ -114,7 +114,7 @@ impl<D: Door> Stream<D> {
     ///
     /// The id is made here and kept where it is above the stream's top. Otherwise the queue's sequencer on the server gives
     /// one, in the same round trip, so a far or slow writer is never refused with [`Code::NonMonotonic`]. Ids rise along the
-    /// stream, and those of one caller in the order of its calls.
+    /// stream, and a call made after the answer of another gets the greater id.
     ///
     /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], also for more than 3 499 fields,
     /// [`Code::InvalidOption`] without a node id, [`Code::ClockAhead`] when this host's clock is more than a minute ahead of

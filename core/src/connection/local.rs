@@ -5,27 +5,29 @@
 //! talks to the server with no other thread between, and many threads share pipelines; either way the order of the
 //! line is kept, as a stream needs it.
 
+mod connection;
+mod host;
+
+pub use host::Interrupt;
+
 use super::backoff::Backoff;
 use super::door::{Door, Status, closed, too_late};
-use super::handshake::Handshake;
 use super::settings::Settings;
 use super::shared::Shared;
-use super::socket::{BlockingSocket, failure, is_a_pause};
+use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Pending;
-use crate::process::{self, Origin};
-use crate::record::decoder::Decoder;
-use crate::record::packed::Packed;
+use crate::process::Origin;
+use connection::{Connection, Patience};
+use host::Host;
 use redis::Value;
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
-use std::io::{self, ErrorKind, Read, Write};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
@@ -36,11 +38,6 @@ const PIPELINE: usize = 1_024;
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
-
-/// Asked at least every 100 ms while a call waits, on the waiting thread; true ends the call.
-///
-/// A host language looks for its signals here.
-pub type Interrupt = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The local door of a client. Clones share the connection.
 #[derive(Clone)]
@@ -203,48 +200,6 @@ struct Caller<'a> {
     age: u64,
     deadline: Instant,
     host: Host<'a>,
-}
-
-/// The host, which may want a call to end. What it said once holds for the rest of the call.
-struct Host<'a> {
-    interrupt: &'a Interrupt,
-    said_stop: Cell<bool>,
-}
-
-impl<'a> Host<'a> {
-    fn new(interrupt: &'a Interrupt) -> Self {
-        Self { interrupt, said_stop: Cell::new(false) }
-    }
-
-    fn says_stop(&self) -> bool {
-        let stop = self.said_stop.get() || (self.interrupt)();
-        self.said_stop.set(stop);
-        stop
-    }
-}
-
-impl Host<'_> {
-    /// Has the runtime carry a future out while this thread waits for it.
-    fn wait_for<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        // Nobody receives any longer once the wait was interrupted.
-        process::runtime()?.spawn(async move { drop(sender.send(future.await)) });
-        loop {
-            match receiver.recv_timeout(BlockingSocket::STEP) {
-                Ok(answer) => return answer,
-                Err(RecvTimeoutError::Timeout) if self.says_stop() => {
-                    return Err(Error::new(Code::Timeout, "the wait was interrupted"));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(Code::Closed, "the runtime ended before the answer came"));
-                }
-            }
-        }
-    }
 }
 
 impl Caller<'_> {
@@ -425,133 +380,5 @@ impl Drop for Lead<'_> {
             next.wake();
         }
         self.inner.idle.notify_all();
-    }
-}
-
-/// How long to bear a silent server.
-struct Patience<'a> {
-    host: &'a Host<'a>,
-    stall: Duration,
-    until: Instant,
-}
-
-impl Patience<'_> {
-    /// Runs one read or write again until it gets somewhere.
-    fn bear(&self, mut attempt: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
-        let started = Instant::now();
-        loop {
-            match attempt() {
-                Err(error) if is_a_pause(&error) => {
-                    if self.host.says_stop() {
-                        return Err(io::Error::other("the wait was interrupted"));
-                    }
-                    let now = Instant::now();
-                    if now.duration_since(started) >= self.stall || now >= self.until {
-                        return Err(io::Error::new(
-                            ErrorKind::TimedOut,
-                            "the server was silent for too long",
-                        ));
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                outcome => return outcome,
-            }
-        }
-    }
-}
-
-/// One connection, open and greeted.
-struct Connection {
-    socket: BlockingSocket,
-    decoder: Decoder,
-    output: Packed,
-    settings: Settings,
-}
-
-impl Connection {
-    /// Connects and greets, within the time for one attempt and by the deadline.
-    fn open(settings: &Settings, minter: &Minter, host: &Host<'_>, deadline: Instant) -> Result<Self> {
-        let deadline = deadline.min(Instant::now() + settings.connect_timeout);
-        let socket = Self::socket(settings, host, deadline)?;
-        let mut connection =
-            Self { socket, decoder: Decoder::new(), output: Packed::default(), settings: settings.clone() };
-        let patience = Patience { host, stall: settings.connect_timeout, until: deadline };
-        let mut handshake = Handshake::new(settings);
-        loop {
-            connection.output = handshake.commands();
-            connection.write(&patience)?;
-            let replies: Result<Vec<Value>> =
-                (0..connection.output.count()).map(|_| connection.read(&patience, || ())).collect();
-            if let Some(greeting) = handshake.answered(replies?)? {
-                let (server_ms, at) = greeting.server_time;
-                minter.set_server_time(server_ms, at);
-                return Ok(connection);
-            }
-        }
-    }
-
-    /// Connects on a thread of its own, since neither the search for an address nor a connect can be interrupted.
-    fn socket(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<BlockingSocket> {
-        let (endpoint, tls) = (settings.endpoint.clone(), settings.tls.clone());
-        let (sender, receiver) = mpsc::channel();
-        let connect = move || {
-            // Whoever asked may have given up meanwhile.
-            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_ref(), deadline));
-        };
-        thread::Builder::new()
-            .name("echomq-connect".to_owned())
-            .spawn(connect)
-            .map_err(|error| failure(&settings.endpoint, &error))?;
-        loop {
-            match receiver.recv_timeout(BlockingSocket::STEP) {
-                Ok(connected) => return connected,
-                Err(RecvTimeoutError::Timeout) if !host.says_stop() && Instant::now() < deadline => {}
-                Err(_) => {
-                    let gave_up = io::Error::new(ErrorKind::TimedOut, "the attempt took too long");
-                    return Err(failure(&settings.endpoint, &gave_up));
-                }
-            }
-        }
-    }
-
-    /// Sends the whole output.
-    fn write(&mut self, patience: &Patience<'_>) -> Result<()> {
-        let mut written = 0;
-        while written < self.output.bytes().len() {
-            match patience.bear(|| self.socket.write(&self.output.bytes()[written..])) {
-                Ok(0) => return Err(self.failed(ErrorKind::WriteZero.into())),
-                Ok(more) => written += more,
-                Err(error) => return Err(self.failed(error)),
-            }
-        }
-        patience.bear(|| self.socket.flush().map(|()| 0)).map_err(|error| self.failed(error))?;
-        Ok(())
-    }
-
-    /// Reads one reply, and before each wait for the server does something else.
-    fn read(&mut self, patience: &Patience<'_>, before_waiting: impl Fn()) -> Result<Value> {
-        loop {
-            match self.decoder.next() {
-                // Nothing here asks for pushed messages; one that comes all the same answers no command.
-                Ok(Some(Value::Push { .. })) => {}
-                Ok(Some(reply)) => return Ok(reply),
-                Ok(None) => {
-                    before_waiting();
-                    let room = self.decoder.room();
-                    match patience.bear(|| self.socket.read(room)) {
-                        Ok(0) => {
-                            return Err(self.failed(io::Error::other("the server closed the connection")));
-                        }
-                        Ok(bytes) => self.decoder.filled(bytes),
-                        Err(error) => return Err(self.failed(error)),
-                    }
-                }
-                Err(error) => return Err(self.failed(error)),
-            }
-        }
-    }
-
-    fn failed(&self, error: io::Error) -> Error {
-        failure(&self.settings.endpoint, &error)
     }
 }

@@ -81,6 +81,7 @@ impl Engine {
     /// Fetches once; false once the consumer is to stop.
     async fn turn(&mut self) -> Result<bool> {
         let Self { duties, lane, .. } = self;
+        duties.draining = matches!(self.source, Source::Own { .. });
         let inner = duties.inner.clone();
         let room = inner.monitor.until(|state| Some(state.room()).filter(|room| *room > 0));
         let Some(room) = duties.attend(room).await else { return Ok(false) };
@@ -190,6 +191,8 @@ struct Duties {
     next_scan: Instant,
     /// A read is on its way that may bring as many entries as there is room for, but one.
     reading: bool,
+    /// The consumer's own pending entries are being read: a scan would bring some of them a second time.
+    draining: bool,
 }
 
 impl Duties {
@@ -200,6 +203,7 @@ impl Duties {
             next_sign: now + inner.options.min_idle / 3,
             next_scan: now,
             reading: false,
+            draining: true,
             inner,
         }
     }
@@ -241,14 +245,16 @@ impl Duties {
             let held: Vec<EntryId> = inner.monitor.with(|state| state.held()).into_iter().collect();
             inner.keep_pending(&held, Duration::ZERO);
         }
+        let scans = scans && !self.draining;
         if scans {
             self.scan(now);
         }
         let (acknowledge_by, call_back_at) = self.inner.monitor.with(|state| state.times());
         // What was to come back and found no room waits for room, not for a time.
         let call_back_at = call_back_at.filter(|at| *at > now);
-        let times = acknowledge_by.into_iter().chain(call_back_at).chain([self.next_sign, self.next_scan]);
-        times.min().unwrap_or(self.next_scan).max(now + MOMENT)
+        let scan_at = [Some(self.next_scan), call_back_at].into_iter().flatten().filter(|_| scans);
+        let times = acknowledge_by.into_iter().chain(scan_at).chain([self.next_sign]);
+        times.min().unwrap_or(self.next_sign).max(now + MOMENT)
     }
 
     /// Looks for idle entries when the beat says so, or for those that are to come back now.
