@@ -76,6 +76,50 @@ export interface ConnectOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** How a consumer of a group works. */
+export interface ConsumerOptions {
+  /** The group's name. */
+  group: string;
+  /** Where the group begins if it has to be made: `new`, `head`, an id (what follows it), `@` and Unix milliseconds. */
+  start: string | Date;
+  /** This consumer's name, which one process at a time uses. Unless given: a new one each time. */
+  consumer?: string | number | bigint | undefined;
+  /** How many entries are fetched at once, and held ahead of the handler at most. Unless given: 100. */
+  count?: string | number | bigint | undefined;
+  /** How often to look for entries of dead peers, in milliseconds. Unless given: 1000. */
+  beat?: string | number | bigint | undefined;
+  /** After how many milliseconds without a sign of life an entry is taken from its consumer. Unless given: 30000. */
+  minIdle?: string | number | bigint | undefined;
+  /** After how many failed deliveries an entry becomes a dead letter; `none` tries for ever. Unless given: none. */
+  maxAttempts?: string | number | bigint | undefined;
+  /** How soon a failed entry comes back: `none` (after `minIdle`), milliseconds, or two of them, `100..5000`, which doubles from the first to the second, with jitter. Unless given: none. */
+  retry?: string | number | bigint | undefined;
+  /** How many workers handle entries at the same time. Unless given: 1. */
+  concurrency?: string | number | bigint | undefined;
+  /** A field; entries with the same value in it are handled in their order, by one worker at a time. Unless given: none. */
+  orderBy?: string | number | bigint | undefined;
+  /** What to do with entries that this bus did not write: `deliver`, `skip` (acknowledge) or `fail`. Unless given: deliver. */
+  onForeign?: string | number | bigint | undefined;
+  /** How many entries a batch has at most. Unless given: 100, or `count`. */
+  maxN?: string | number | bigint | undefined;
+  /** How many milliseconds a batch waits for more entries. Unless given: 0. */
+  maxWait?: string | number | bigint | undefined;
+  /** Gives the start up, and stops the consumer later. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What a notice is about. */
+export type NoticeKind =
+  | 'group_recreated'
+  | 'lost'
+  | 'foreign'
+  | 'failed'
+  | 'dead_letter'
+  | 'trouble'
+  | 'disconnected'
+  | 'reconnected'
+  | 'missed';
+
 /**
  * What the server answered: nothing, a number (beyond 2^53 a bigint), a truth, a text, or a list. A map is a list of
  * pairs.
@@ -185,6 +229,252 @@ export class Reader {
 }
 
 /**
+ * How a delivery fails.
+ */
+export type FailOptions = {
+  /**
+   * After how many milliseconds the entry is to come back, `minIdle` at most, whatever the
+   * consumer's `retry` says.
+   */
+  delay?: number | undefined;
+};
+/**
+ * An entry in hand: a record that gets one verdict, {@link Delivery.ack} or {@link Delivery.fail}.
+ *
+ * While it is in hand it is kept from other consumers, however long that takes. One that is forgotten without a verdict
+ * stays pending, and comes back to some consumer `minIdle` after it was collected as garbage.
+ *
+ * A second verdict throws with `state`.
+ */
+export class Delivery extends Record {
+  protected constructor();
+  /**
+   * How often the entry was delivered, this delivery included.
+   */
+  readonly attempts: number;
+  /**
+   * The group that it was delivered to.
+   */
+  readonly group: string;
+  /** Whether it has its verdict, or was given back. */
+  get settled(): boolean;
+  /**
+   * The entry was handled: the group forgets it.
+   *
+   * The acknowledgement leaves together with others; see {@link Consumer.flush}.
+   */
+  ack(): void;
+  /**
+   * The entry was not handled: it comes back, or becomes a dead letter, which keeps the reason.
+   *
+   * @param reason An error, or any text.
+   */
+  fail(reason: unknown, options?: FailOptions): void;
+  /**
+   * Shows a sign of life for this entry now.
+   *
+   * The consumer does so by itself, on a thread of its own, at a third of `minIdle`.
+   */
+  extend(): void;
+  /**
+   * Gives the entry back as if it had not been handed out: to the front of what its consumer has, or to the group where
+   * the consumer has stopped.
+   */
+  giveBack(): void;
+}
+
+/**
+ * Something that a consumer tells beside its deliveries.
+ */
+export class Notice {
+  protected constructor();
+  /**
+   * What it is about.
+   */
+  readonly kind: NoticeKind;
+  /**
+   * A sentence for people.
+   */
+  readonly message: string;
+  /**
+   * The server's id of the entry concerned, where there is one.
+   */
+  readonly entryId: string | undefined;
+  /**
+   * The branded id that belongs to the entry's place, where there is one.
+   */
+  readonly id: string | undefined;
+  /**
+   * How often the entry was delivered, where that matters.
+   */
+  readonly attempts: number | undefined;
+  /**
+   * The cause of a trouble.
+   */
+  readonly code: Code | undefined;
+}
+
+/**
+ * What every wait may be given.
+ */
+export type WaitOptions = {
+  /**
+   * Gives the waiting up: the promise is rejected with the signal's reason, and no entry is
+   * lost.
+   */
+  signal?: AbortSignal | undefined;
+};
+/**
+ * A consumer of a group: it hands out the group's entries, each at least once.
+ *
+ * It reads on a connection of its own and ahead of its handlers, `count` entries at most. What is in hand is kept from
+ * other consumers; what a dead consumer had comes to a living one after `minIdle`; what fails comes back. Handlers must be
+ * idempotent: the branded id tells an entry that comes twice.
+ *
+ * Iterate it, and give each {@link Delivery} its verdict, or let {@link Consumer.run} call a handler. It keeps the process
+ * alive as long as a loop or a `run` goes on, and no longer. A consumer that is forgotten is stopped.
+ *
+ * ```js
+ * const consumer = await stream.consumer({ group: 'mailer', start: 'head' });
+ * for await (const delivery of consumer) {
+ *   if (delivery.get('kind') === 'guessed') delivery.ack();
+ *   else delivery.fail('nobody knows this kind');
+ *   if (delivery.settled) break;
+ * }
+ * ```
+ */
+export class Consumer {
+  protected constructor();
+  /**
+   * The group's name.
+   */
+  readonly group: string;
+  /**
+   * The consumer's own name.
+   */
+  readonly name: string;
+  /**
+   * The next entry; `undefined` once the consumer has stopped.
+   *
+   * Fails once with the reason when the consumer cannot go on: `wrong_type`, `version_fence`, or `closed`. Everything else
+   * is overcome and told by a {@link Notice}.
+   */
+  next(options?: WaitOptions): Promise<Delivery | undefined>;
+  /**
+   * Calls a handler with each entry until the consumer stops: as many at a time as `concurrency` says, one by one without
+   * it.
+   *
+   * When the handler returns, or what it returns resolves, the entry is acknowledged. When it throws, or that rejects, the
+   * entry failed, with the text of the error as the reason: it comes back, or becomes a dead letter, and the consumer goes
+   * on. A handler may also give the verdict itself. Fails as {@link Consumer.next} does, once the handlers under way have
+   * ended.
+   *
+   * ```js
+   * const stopped = new AbortController();
+   * const consumer = await stream.consumer({ group: 'run', start: 'head', concurrency: 4, signal: stopped.signal });
+   * await consumer.run(async (delivery) => {
+   *   console.log(delivery.id, delivery.get('kind'));
+   *   stopped.abort();
+   * });
+   * ```
+   */
+  run(handler: (delivery: Delivery) => unknown): Promise<void>;
+  /**
+   * Calls a handler with batches of up to `maxN` entries, after waiting `maxWait` for more than are there; otherwise as
+   * {@link Consumer.run}. The verdict is on all of the batch, but on those that the handler settled itself.
+   */
+  runBatches(handler: (deliveries: Delivery[]) => unknown): Promise<void>;
+  /** Fetches and hands out nothing more until {@link Consumer.resume}. What is in hand stays there. */
+  pause(): void;
+  /** Goes on after {@link Consumer.pause}. */
+  resume(): void;
+  /**
+   * Waits until every verdict given so far is on the server.
+   *
+   * Verdicts travel in batches of their own accord; this is for who must know. Fails with the reason when one could not be
+   * brought there yet; it is tried again.
+   */
+  flush(): Promise<void>;
+  /**
+   * Hands out nothing more, waits that many milliseconds for what is in hand, and brings the last verdicts to the server.
+   *
+   * What was fetched and not handed out is given back to the group: another consumer takes it with its next beat. Without a
+   * time it waits until each entry in hand has its verdict. Answers how many are left without one on the server; they stay
+   * pending, and none is lost. Stopping again answers the same.
+   */
+  stop(withinMs?: number): Promise<number>;
+  /**
+   * What the consumer tells beside its deliveries, until it has stopped: lost and foreign entries, failures, dead letters,
+   * troubles, and that the group was made again.
+   *
+   * The last 1 024 wait to be taken; each is taken once, by whoever asks first.
+   */
+  notices(): AsyncGenerator<Notice, void, undefined>;
+  /**
+   * Entry by entry, until the consumer stops. Fails as {@link Consumer.next} does.
+   *
+   * Leaving the loop stops the consumer at once: what was fetched and not begun is given back to the group, and what has no
+   * verdict stays pending.
+   */
+  [Symbol.asyncIterator](): AsyncGenerator<Delivery, void, undefined>;
+  /**
+   * Stops the consumer at once, for `await using`: what has no verdict stays pending. See {@link Consumer.stop}.
+   */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * A place in a stream where records may be missing, since they were trimmed away before they were read. Both ends are
+ * excluded.
+ */
+export class Gap {
+  protected constructor();
+  /**
+   * The entry id of the last entry that the tail had been given, or the position that it was to begin behind.
+   */
+  readonly from: string;
+  /**
+   * The entry id of the first entry that is there again; on an empty stream of the last one that was ever there.
+   */
+  readonly to: string;
+}
+/**
+ * A stream's records as they are appended, for ever, in order.
+ *
+ * Iterate it: it gives records, and a {@link Gap} in the place of what was trimmed away, never a silent jump. It can be
+ * taken up later from the last id that it gave. It keeps the process alive as long as a loop goes on. A tail that is
+ * forgotten is closed.
+ *
+ * ```js
+ * for await (const next of await stream.tail('head')) {
+ *   if (next instanceof Gap) console.log(`records between ${next.from} and ${next.to} may be missing`);
+ *   else console.log(next.id, next.fields);
+ *   break;
+ * }
+ * ```
+ */
+export class Tail {
+  protected constructor();
+  /**
+   * What comes next; `undefined` once the tail was closed.
+   *
+   * Fails once with the reason when the tail cannot go on: `wrong_type`, `version_fence`, or `closed` when the client was
+   * closed. Whatever else happens it goes on where it was.
+   */
+  next(options?: WaitOptions): Promise<Record | Gap | undefined>;
+  /** Ends the tail: whoever waits for it gets `undefined`. */
+  close(): void;
+  /**
+   * Record by record, until the tail is closed, which leaving the loop does. Fails as {@link Tail.next} does.
+   */
+  [Symbol.asyncIterator](): AsyncGenerator<Record | Gap, void, undefined>;
+  /**
+   * Closes the tail, for `await using`.
+   */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
  * What every call that waits may be given.
  */
 export type CallOptions = {
@@ -199,6 +489,10 @@ export type BatchOptions = {
    * Whether all records are written in one step, or none.
    */
   atomic?: boolean | undefined;
+  /**
+   * Whether they are, on a stream of several writers.
+   */
+  sequenced?: boolean | undefined;
   /**
    * As for every call.
    */
@@ -247,11 +541,62 @@ export type TrimOptions =
       signal?: AbortSignal;
     };
 /**
+ * A consumer group, as the server had it at one instant.
+ */
+export type GroupInfo = {
+  /**
+   * Its name; in one that another program gave, bytes that are not valid UTF-8 read as U+FFFD.
+   */
+  name: string;
+  /**
+   * How many entries were delivered and are not acknowledged.
+   */
+  pending: number;
+  /**
+   * How many records were not delivered to the group yet; `null` where that is not known:
+   * where records were removed one by one ahead of the group, where the group began in the middle of the stream, and where
+   * many are ahead of it in a stream that was trimmed behind it.
+   */
+  lag: number | null;
+  /**
+   * The entry id of the last entry that was delivered: the next one stands behind it.
+   */
+  lastDelivered: string;
+  /**
+   * The consumers that the server knows, in its order.
+   */
+  consumers: ConsumerInfo[];
+};
+/**
+ * A consumer of a group, as the server had it at one instant.
+ */
+export type ConsumerInfo = {
+  /**
+   * Its name.
+   */
+  name: string;
+  /**
+   * How many entries were delivered to it and are not acknowledged.
+   */
+  pending: number;
+  /**
+   * How many milliseconds ago it last asked for entries. Servers before 7.2 do not count an attempt
+   * that found nothing.
+   */
+  idle: number;
+};
+/**
+ * Where a reader begins: `new`, what is appended from now on; `head`, the oldest record there is; an id, the record behind
+ * it; a Date, what was minted from that instant on. There is no default.
+ */
+export type Start = string | Date;
+/**
  * An append-only log of one queue.
  *
  * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
  * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence.
+ * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
+ * is appended to with {@link Stream.appendSequenced} by all of them.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -290,16 +635,39 @@ export class Stream {
    */
   appendId(id: string, fields: Fields, options?: CallOptions): Promise<string>;
   /**
+   * Appends one record to a stream of several writers, and answers its branded id.
+   *
+   * The server decides in one step: the id is this client's own where that is above the stream's top, and else one of the
+   * queue's sequencer. So no writer is refused, however late its clock or far its machine, and each one's own order is kept.
+   *
+   * Fails with `reserved_field`, `too_large`, `invalid_option` without a node id, `clock_ahead` when this host's clock is
+   * more than a minute ahead of the server's, and `stream_ahead` when the stream's top or the sequencer is; then nothing is
+   * written. Where the connection breaks before the answer came and the id made here is not there, it fails with
+   * `unknown_outcome` and that id: the record may stand above it.
+   *
+   * ```js
+   * const id = await stream.appendSequenced({ kind: 'guessed', player: 'PLR0NgWEfAEJfs' });
+   * ```
+   */
+  appendSequenced(fields: Fields, options?: CallOptions): Promise<string>;
+  /**
    * Appends many records in one pipeline, and answers an id or an error for each, in their order.
    *
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
-   * promise is rejected. A record may then have up to 3 499 fields.
+   * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
+   * record may then have up to 3 499 fields.
    */
   appendBatch(
     records: Iterable<Fields>,
-    options: BatchOptions & {
-      atomic: true;
-    },
+    options: BatchOptions &
+      (
+        | {
+            atomic: true;
+          }
+        | {
+            sequenced: true;
+          }
+      ),
   ): Promise<string[]>;
   appendBatch(records: Iterable<Fields>, options?: BatchOptions | undefined): Promise<(string | EchoMQError)[]>;
   /**
@@ -332,6 +700,103 @@ export class Stream {
    * ```
    */
   trim(options: TrimOptions): Promise<number>;
+  /**
+   * Starts a consumer of one of the stream's groups, which is made where it does not exist yet.
+   *
+   * When it answers, the group exists and its place is pinned on the server: what is appended from then on is seen. A signal
+   * gives the start up, and stops the consumer later: its loop ends once the entry in hand is handled.
+   *
+   * Fails with `invalid_option`, `invalid_name`, `malformed_id` and `kind` for options, with `wrong_type` and whatever else
+   * keeps the group from being made, and as {@link Client.connect} does.
+   *
+   * ```js
+   * const consumer = await stream.consumer({ group: 'mailer', start: 'head', maxAttempts: 5, retry: '100..5000' });
+   * console.log((await consumer.next()).attempts);
+   * await consumer.stop(0);
+   * ```
+   */
+  consumer(options: ConsumerOptions): Promise<Consumer>;
+  /**
+   * Follows the stream from a place on, for ever.
+   *
+   * When it answers, its place is pinned: what is appended from then on is seen. A signal gives the start up, and closes the
+   * tail later.
+   *
+   * Fails with `wrong_type`, with `malformed_id`, `kind` and `invalid_option` for what is no start, and as
+   * {@link Client.connect} does.
+   */
+  tail(from: Start, options?: CallOptions): Promise<Tail>;
+  /**
+   * Makes a consumer group, and the stream where it is missing. Answers whether this call made the group.
+   *
+   * A group that is there stays as it is, wherever it stands; {@link Stream.seek} moves it. Fails with `unknown_outcome`
+   * when the answer was lost; making it again does no harm. Fails with `invalid_name`, and for what is no start as
+   * {@link Stream.tail} does.
+   */
+  createGroup(group: string, from: Start, options?: CallOptions): Promise<boolean>;
+  /**
+   * All consumer groups with their consumers, in the server's order, as they were at one instant. A stream that is not there
+   * has none.
+   *
+   * ```js
+   * for (const { name, pending, lag } of await stream.groups()) console.log(name, pending, lag ?? 'unknown');
+   * ```
+   */
+  groups(options?: CallOptions): Promise<GroupInfo[]>;
+  /**
+   * One consumer group with its consumers, as it was at one instant. Fails with `no_group`, and with `invalid_name`.
+   */
+  group(group: string, options?: CallOptions): Promise<GroupInfo>;
+  /**
+   * Moves a consumer group: what is delivered next is the first record of the start.
+   *
+   * What is pending stays pending. Records that the group moves back over are delivered again, those it moves on over are
+   * not delivered to it. Fails with `no_group`, with `unknown_outcome` when no answer came in time, since moving it again
+   * does no harm, and for what is no start as {@link Stream.tail} does.
+   */
+  seek(group: string, to: Start, options?: CallOptions): Promise<void>;
+  /**
+   * Removes a consumer for which nothing is pending; looking and removing are one step of the server's.
+   *
+   * A consumer that reads on is made again by the server, and has lost nothing. Fails with `state`, naming how many, when
+   * entries are pending for it, with `gone` when the group has no such consumer, with `no_group`, and with
+   * `unknown_outcome` when the answer was lost; asking again does no harm.
+   */
+  removeConsumer(group: string, consumer: string, options?: CallOptions): Promise<void>;
+  /**
+   * Removes all consumers of a group for which nothing is pending and that last asked more than that many milliseconds ago,
+   * and answers their names. Looking and removing are one step of the server's.
+   *
+   * Fails with `no_group`, and with `unknown_outcome` when the answer was lost; asking again does no harm.
+   */
+  sweepConsumers(group: string, idleMs: number, options?: CallOptions): Promise<string[]>;
+  /**
+   * Removes a consumer group with all that is pending in it. Answers whether the group was there.
+   *
+   * The records stay. Fails with `unknown_outcome` when the answer was lost.
+   */
+  removeGroup(group: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Reads the stream's dead letters, oldest first: what consumer groups gave up after its last attempt.
+   *
+   * A dead letter is a record with an id of its own and the fields `origin` (the id that it had; the entry id where it had
+   * none), `group`, `attempts`, `error` and `at` (Unix milliseconds), and behind them its own fields as they were. Throws as
+   * {@link Stream.read} does.
+   *
+   * ```js
+   * for await (const letter of stream.deadLetters()) console.log(letter.get('origin'), letter.get('error'));
+   * ```
+   */
+  deadLetters(options?: RangeOptions): Reader;
+  /**
+   * Puts a dead letter back: its own fields become a new record of the stream, whose id is answered, and it is gone from the
+   * dead letters, in one step. The new record is appended as by {@link Stream.appendSequenced}, for every group to see.
+   *
+   * It needs no node id. Fails with `gone` where there is no such dead letter, with `state` where the entry of that id is no
+   * dead letter, with `malformed_id`, `kind`, `stream_ahead` and `clock_ahead`, and then nothing changed; and with
+   * `unknown_outcome`, with the id that the record may have. Putting it back again does no harm.
+   */
+  putBack(id: string, options?: CallOptions): Promise<string>;
 }
 
 /**
@@ -362,7 +827,8 @@ export type CommandOptions = {
  * A client of one server.
  *
  * It has one connection, which all calls use at once and which is made again by itself whenever it breaks; until then
- * calls wait, up to their `timeout`. A client on its own does not keep the process alive; a call that waits does.
+ * calls wait, up to their `timeout`. A client on its own does not keep the process alive; a call that waits does, and so
+ * does a {@link Consumer} that runs.
  */
 export class Client {
   /**
@@ -408,10 +874,10 @@ export class Client {
    */
   get status(): Status;
   /**
-   * Takes no more calls, waits for those under way, and closes the connection.
+   * Stops the client's consumers and tails, takes no more calls, waits for those under way, and closes the connection.
    *
    * What is not done within that many milliseconds is given up; answers how many calls that were. Without a time it waits
-   * until each call has ended or met its own deadline. Closing again answers 0.
+   * until each entry in hand has its verdict, and each call has ended or met its own deadline. Closing again answers 0.
    */
   close(withinMs?: number): Promise<number>;
   /**

@@ -75,4 +75,4 @@ const loads = [
   { name: `batch of ${BATCH}`, of: 'batch', atOnce: 1, times: 5, records: BATCH, aims: [['ioredis', 2]] },
 ];
 
-module.exports = { connectAll, loads, repeat };
+module.exports = { FIELDS, connectAll, loads, repeat };

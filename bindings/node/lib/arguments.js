@@ -34,6 +34,16 @@ function instant(what, value) {
 }
 
 /**
+ * Where to begin, as text: what is a text already, or an instant.
+ *
+ * @param {unknown} value
+ * @returns {string}
+ */
+function start(value) {
+  return typeof value === 'string' ? value : `@${instant('A start that is no string', value)}`;
+}
+
+/**
  * @param {string} what
  * @param {unknown} value
  * @returns {number}
@@ -55,4 +65,4 @@ function optional(check, what, value) {
   return value === undefined ? undefined : check(what, value);
 }
 
-module.exports = { kindOf, text, instant, count, optional };
+module.exports = { kindOf, text, instant, start, count, optional };

@@ -1,7 +1,8 @@
 /**
  * Calls that wait: each has a slot, by whose number the native module names it when its answer has come.
  *
- * The native module keeps no process alive. A timer does, as long as a promise waits for its answer, and no longer.
+ * The native module keeps no process alive. A timer does, as long as a promise waits for its answer or a consumer
+ * runs, and no longer.
  */
 
 const native = require('./native');
@@ -11,16 +12,17 @@ const { makeError } = require('./errors');
  * @typedef {object} Waiter
  * @property {(value: any) => void} resolve
  * @property {(reason: any) => void} reject
+ * @property {boolean} idle Whether it does not keep the process alive.
  */
 
-/** @type {(Waiter | undefined)[]} What waits for an answer, by slot; nothing where the caller gave up or none is. */
+/** @type {(Waiter | undefined)[]} What waits for an answer, by slot. */
 const waiters = [];
 
 /** @type {number[]} Slots that no call uses. */
 const free = [];
 
-/** How many promises wait. */
-let waiting = 0;
+/** For how many reasons the process is kept alive. */
+let reasons = 0;
 
 const LONGEST = 2 ** 31 - 1;
 const alive = setInterval(() => {}, LONGEST).unref();
@@ -31,35 +33,101 @@ const alive = setInterval(() => {}, LONGEST).unref();
  * @template T
  * @param {(slot: number) => void} start Starts it; what it throws, the promise is rejected with.
  * @param {AbortSignal} [signal] Gives the waiting up.
+ * @param {(answer: any) => void} [unwanted] Is given the answer of a call that was given up.
  * @returns {Promise<T>}
  */
-function call(start, signal) {
-  return signal === undefined ? wait(start) : waitUnless(signal, start);
+function call(start, signal, unwanted = ignore) {
+  return signal === undefined ? wait(start, false) : waitUnless(signal, start, unwanted);
+}
+
+/**
+ * The same for a call that does not keep the process alive.
+ *
+ * @param {(slot: number) => void} start
+ * @returns {Promise<any>}
+ */
+function idleCall(start) {
+  return wait(start, true);
+}
+
+/**
+ * A call whose answer an object takes that may be forgotten meanwhile: it does not keep the process alive, nor the object.
+ *
+ * @template {object} T
+ * @param {T} taker
+ * @param {(slot: number) => void} start
+ * @param {(taker: T, answer: any, failure?: unknown) => void} take It must not hold the object either.
+ * @returns {Promise<void>}
+ */
+function callFor(taker, start, take) {
+  return takeWeakly(idleCall(start), new WeakRef(taker), take);
+}
+
+/**
+ * In a function of its own: a closure holds all that closures beside it use.
+ *
+ * @template {object} T
+ * @param {Promise<any>} called
+ * @param {WeakRef<T>} weak
+ * @param {(taker: T, answer: any, failure?: unknown) => void} take
+ * @returns {Promise<void>}
+ */
+async function takeWeakly(called, weak, take) {
+  let answer;
+  let failure;
+  try {
+    answer = await called;
+  } catch (error) {
+    failure = error;
+  }
+  const taker = weak.deref();
+  if (taker !== undefined) take(taker, answer, failure);
+}
+
+/**
+ * Tells an object when a signal fires, unless it was forgotten meanwhile.
+ *
+ * @template {object} T
+ * @param {AbortSignal | undefined} signal
+ * @param {WeakRef<T>} weak
+ * @param {(taker: T) => void} tell
+ * @returns {() => void} Lets go of the signal.
+ */
+function whenAborted(signal, weak, tell) {
+  if (signal === undefined) return ignore;
+  const abort = () => {
+    const taker = weak.deref();
+    if (taker !== undefined) tell(taker);
+  };
+  signal.addEventListener('abort', abort, { once: true });
+  if (signal.aborted) queueMicrotask(abort);
+  return () => signal.removeEventListener('abort', abort);
 }
 
 /**
  * @param {(slot: number) => void} start
+ * @param {boolean} idle
  * @returns {Promise<any>}
  */
-function wait(start) {
+function wait(start, idle) {
   return new Promise((resolve, reject) => {
-    open(start, { resolve, reject });
+    open(start, { resolve, reject, idle });
   });
 }
 
 /**
  * @param {AbortSignal} signal
  * @param {(slot: number) => void} start
+ * @param {(answer: any) => void} unwanted
  * @returns {Promise<any>}
  */
-function waitUnless(signal, start) {
+function waitUnless(signal, start, unwanted) {
   return new Promise((resolve, reject) => {
-    if (!(signal instanceof AbortSignal)) throw new TypeError('The signal is no AbortSignal');
-    signal.throwIfAborted();
+    check(signal);
     const abort = () => {
       // The slot is free again only when the answer has come: until then it may not name another call.
-      waiters[slot] = undefined;
-      rest();
+      waiters[slot] = { resolve: unwanted, reject: ignore, idle: true };
+      release();
       reject(signal.reason);
     };
     /** @param {(value: any) => void} settle */
@@ -67,11 +135,50 @@ function waitUnless(signal, start) {
       signal.removeEventListener('abort', abort);
       settle(value);
     };
-    const slot = open(start, { resolve: unless(resolve), reject: unless(reject) });
+    const slot = open(start, { resolve: unless(resolve), reject: unless(reject), idle: false });
     signal.addEventListener('abort', abort, { once: true });
     // What was packed may have run code of the caller's.
     if (signal.aborted) abort();
   });
+}
+
+/**
+ * Waits for a promise, which is left as it is when the signal fires.
+ *
+ * @template T
+ * @param {Promise<T>} promise
+ * @param {AbortSignal} signal
+ * @returns {Promise<T>}
+ */
+async function unlessAborted(promise, signal) {
+  check(signal);
+  let abort = ignore;
+  const aborted = new Promise((_, reject) => {
+    abort = () => reject(signal.reason);
+    signal.addEventListener('abort', abort, { once: true });
+  });
+  try {
+    return await Promise.race([promise, /** @type {Promise<never>} */ (aborted)]);
+  } finally {
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+/** @param {AbortSignal} signal */
+function check(signal) {
+  if (!(signal instanceof AbortSignal)) throw new TypeError('The signal is no AbortSignal');
+  signal.throwIfAborted();
+}
+
+function ignore() {}
+
+/** Keeps the process alive until the release. */
+function hold() {
+  if (reasons++ === 0) alive.ref();
+}
+
+function release() {
+  if (--reasons === 0) alive.unref();
 }
 
 /**
@@ -88,12 +195,8 @@ function open(start, waiter) {
     throw error;
   }
   waiters[slot] = waiter;
-  if (waiting++ === 0) alive.ref();
+  if (!waiter.idle) hold();
   return slot;
-}
-
-function rest() {
-  if (--waiting === 0) alive.unref();
 }
 
 /** @param {unknown[]} completions Slot, answer, slot, answer … */
@@ -105,7 +208,7 @@ function settle(completions) {
     waiters[slot] = undefined;
     free.push(slot);
     if (waiter === undefined) continue;
-    rest();
+    if (!waiter.idle) release();
     if (answer instanceof Error) waiter.reject(answer);
     else waiter.resolve(answer);
   }
@@ -113,4 +216,4 @@ function settle(completions) {
 
 native.install(settle, makeError);
 
-module.exports = { call };
+module.exports = { call, callFor, idleCall, unlessAborted, whenAborted, hold, release };

@@ -24,7 +24,8 @@ const { Stream } = require('./stream');
  * A client of one server.
  *
  * It has one connection, which all calls use at once and which is made again by itself whenever it breaks; until then
- * calls wait, up to their `timeout`. A client on its own does not keep the process alive; a call that waits does.
+ * calls wait, up to their `timeout`. A client on its own does not keep the process alive; a call that waits does, and so
+ * does a {@link Consumer} that runs.
  */
 class Client {
   #native;
@@ -125,10 +126,10 @@ class Client {
   }
 
   /**
-   * Takes no more calls, waits for those under way, and closes the connection.
+   * Stops the client's consumers and tails, takes no more calls, waits for those under way, and closes the connection.
    *
    * What is not done within that many milliseconds is given up; answers how many calls that were. Without a time it waits
-   * until each call has ended or met its own deadline. Closing again answers 0.
+   * until each entry in hand has its verdict, and each call has ended or met its own deadline. Closing again answers 0.
    *
    * @param {number} [withinMs]
    * @returns {Promise<number>}

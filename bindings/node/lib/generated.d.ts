@@ -73,3 +73,47 @@ export interface ConnectOptions {
   /** Gives connecting up. */
   signal?: AbortSignal | undefined;
 }
+
+/** How a consumer of a group works. */
+export interface ConsumerOptions {
+  /** The group's name. */
+  group: string;
+  /** Where the group begins if it has to be made: `new`, `head`, an id (what follows it), `@` and Unix milliseconds. */
+  start: string | Date;
+  /** This consumer's name, which one process at a time uses. Unless given: a new one each time. */
+  consumer?: string | number | bigint | undefined;
+  /** How many entries are fetched at once, and held ahead of the handler at most. Unless given: 100. */
+  count?: string | number | bigint | undefined;
+  /** How often to look for entries of dead peers, in milliseconds. Unless given: 1000. */
+  beat?: string | number | bigint | undefined;
+  /** After how many milliseconds without a sign of life an entry is taken from its consumer. Unless given: 30000. */
+  minIdle?: string | number | bigint | undefined;
+  /** After how many failed deliveries an entry becomes a dead letter; `none` tries for ever. Unless given: none. */
+  maxAttempts?: string | number | bigint | undefined;
+  /** How soon a failed entry comes back: `none` (after `minIdle`), milliseconds, or two of them, `100..5000`, which doubles from the first to the second, with jitter. Unless given: none. */
+  retry?: string | number | bigint | undefined;
+  /** How many workers handle entries at the same time. Unless given: 1. */
+  concurrency?: string | number | bigint | undefined;
+  /** A field; entries with the same value in it are handled in their order, by one worker at a time. Unless given: none. */
+  orderBy?: string | number | bigint | undefined;
+  /** What to do with entries that this bus did not write: `deliver`, `skip` (acknowledge) or `fail`. Unless given: deliver. */
+  onForeign?: string | number | bigint | undefined;
+  /** How many entries a batch has at most. Unless given: 100, or `count`. */
+  maxN?: string | number | bigint | undefined;
+  /** How many milliseconds a batch waits for more entries. Unless given: 0. */
+  maxWait?: string | number | bigint | undefined;
+  /** Gives the start up, and stops the consumer later. */
+  signal?: AbortSignal | undefined;
+}
+
+/** What a notice is about. */
+export type NoticeKind =
+  | 'group_recreated'
+  | 'lost'
+  | 'foreign'
+  | 'failed'
+  | 'dead_letter'
+  | 'trouble'
+  | 'disconnected'
+  | 'reconnected'
+  | 'missed';

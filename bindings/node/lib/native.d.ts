@@ -22,6 +22,18 @@ export interface IdParts {
 /** Branded id or null, entry id, then names and values: strings, or buffers where they are not valid UTF-8. */
 export type Row = [string | null, string, ...(string | Buffer)[]];
 
+/** A record, or undefined and the entry ids at the ends of a gap. */
+export type TailedRow = Row | [undefined, string, string];
+
+export interface NoticeParts {
+  kind: string;
+  message: string;
+  entryId?: string;
+  id?: string;
+  attempts?: number;
+  code?: string;
+}
+
 export type Packed = [content: string | Uint8Array, table: Uint32Array, length: number];
 
 export declare class NativeClient {
@@ -39,12 +51,55 @@ export declare class NativeStream {
   appendId(slot: number, ...packed: [...Packed, id: string]): void;
   appendBatch(slot: number, ...packed: Packed): void;
   appendBatchAtomic(slot: number, ...packed: Packed): void;
+  appendSequenced(slot: number, ...packed: Packed): void;
+  appendBatchSequenced(slot: number, ...packed: Packed): void;
   read(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
   readWindow(first: number, last: number, limit?: number, pageSize?: number): NativeReader;
   readSince(first: number, limit?: number, pageSize?: number): NativeReader;
   readLast(records: number, pageSize?: number): NativeReader;
   trimMaxLen(slot: number, records: number, exact: boolean): void;
   trimMinId(slot: number, first: number, exact: boolean): void;
+  consumer(slot: number, names: string[], values: string[]): void;
+  tail(slot: number, start: string): void;
+  createGroup(slot: number, group: string, start: string): void;
+  groups(slot: number): void;
+  group(slot: number, group: string): void;
+  seek(slot: number, group: string, start: string): void;
+  removeConsumer(slot: number, group: string, consumer: string): void;
+  sweepConsumers(slot: number, group: string, idle: number): void;
+  removeGroup(slot: number, group: string): void;
+  deadLetters(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
+  putBack(slot: number, id: string): void;
+}
+
+export declare class NativeConsumer {
+  group(): string;
+  name(): string;
+  workers(): number;
+  take(slot: number, worker: number): void;
+  takeBatch(slot: number, worker: number): void;
+  pause(): void;
+  resume(): void;
+  flush(slot: number): void;
+  stopping(slot: number): void;
+  stop(slot: number, within?: number): void;
+  notices(): NativeNotices;
+}
+
+export declare class NativeDeliveries {
+  ack(numbers: number[]): void;
+  fail(number: number, reason: string, delay?: number): void;
+  extend(number: number): void;
+  giveBack(numbers: number[]): void;
+}
+
+export declare class NativeNotices {
+  next(slot: number): void;
+}
+
+export declare class NativeTail {
+  take(slot: number): void;
+  close(): void;
 }
 
 export declare class NativeReader {
@@ -63,6 +118,8 @@ export function install(settle: (completions: unknown[]) => void, makeError: Mak
 export function version(): string;
 export function codes(): string[];
 export function optionNames(): string[];
+export function consumerOptionNames(): string[];
+export function noticeKinds(): string[];
 export function connect(slot: number, url: string, names: string[], values: string[]): void;
 
 export function parseBrandedId(text: string): IdParts;

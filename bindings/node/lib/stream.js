@@ -1,7 +1,10 @@
-const { count, instant, optional, text } = require('./arguments');
+const { count, instant, kindOf, optional, start, text } = require('./arguments');
 const { call } = require('./calls');
+const { Consumer } = require('./consumer');
+const { asTexts } = require('./options');
 const { packRecord, packRecords } = require('./pack');
 const { Reader } = require('./reader');
+const { Tail } = require('./tail');
 
 /**
  * What every call that waits may be given.
@@ -14,6 +17,7 @@ const { Reader } = require('./reader');
 /**
  * @typedef {object} BatchOptions
  * @property {boolean} [atomic] Whether all records are written in one step, or none.
+ * @property {boolean} [sequenced] Whether they are, on a stream of several writers.
  * @property {AbortSignal} [signal] As for every call.
  */
 
@@ -44,11 +48,42 @@ const { Reader } = require('./reader');
  */
 
 /**
+ * A consumer group, as the server had it at one instant.
+ *
+ * @typedef {object} GroupInfo
+ * @property {string} name Its name; in one that another program gave, bytes that are not valid UTF-8 read as U+FFFD.
+ * @property {number} pending How many entries were delivered and are not acknowledged.
+ * @property {number | null} lag How many records were not delivered to the group yet; `null` where that is not known:
+ *   where records were removed one by one ahead of the group, where the group began in the middle of the stream, and where
+ *   many are ahead of it in a stream that was trimmed behind it.
+ * @property {string} lastDelivered The entry id of the last entry that was delivered: the next one stands behind it.
+ * @property {ConsumerInfo[]} consumers The consumers that the server knows, in its order.
+ */
+
+/**
+ * A consumer of a group, as the server had it at one instant.
+ *
+ * @typedef {object} ConsumerInfo
+ * @property {string} name Its name.
+ * @property {number} pending How many entries were delivered to it and are not acknowledged.
+ * @property {number} idle How many milliseconds ago it last asked for entries. Servers before 7.2 do not count an attempt
+ *   that found nothing.
+ */
+
+/**
+ * Where a reader begins: `new`, what is appended from now on; `head`, the oldest record there is; an id, the record behind
+ * it; a Date, what was minted from that instant on. There is no default.
+ *
+ * @typedef {string | Date} Start
+ */
+
+/**
  * An append-only log of one queue.
  *
  * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
  * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence.
+ * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
+ * is appended to with {@link Stream.appendSequenced} by all of them.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -113,14 +148,38 @@ class Stream {
   }
 
   /**
+   * Appends one record to a stream of several writers, and answers its branded id.
+   *
+   * The server decides in one step: the id is this client's own where that is above the stream's top, and else one of the
+   * queue's sequencer. So no writer is refused, however late its clock or far its machine, and each one's own order is kept.
+   *
+   * Fails with `reserved_field`, `too_large`, `invalid_option` without a node id, `clock_ahead` when this host's clock is
+   * more than a minute ahead of the server's, and `stream_ahead` when the stream's top or the sequencer is; then nothing is
+   * written. Where the connection breaks before the answer came and the id made here is not there, it fails with
+   * `unknown_outcome` and that id: the record may stand above it.
+   *
+   * ```js
+   * const id = await stream.appendSequenced({ kind: 'guessed', player: 'PLR0NgWEfAEJfs' });
+   * ```
+   *
+   * @param {import('./pack').Fields} fields
+   * @param {CallOptions} [options]
+   * @returns {Promise<string>}
+   */
+  appendSequenced(fields, options) {
+    return call((slot) => this.#native.appendSequenced(slot, ...packRecord(fields)), options?.signal);
+  }
+
+  /**
    * Appends many records in one pipeline, and answers an id or an error for each, in their order.
    *
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
-   * promise is rejected. A record may then have up to 3 499 fields.
+   * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
+   * record may then have up to 3 499 fields.
    *
    * @overload
    * @param {Iterable<import('./pack').Fields>} records
-   * @param {BatchOptions & { atomic: true }} options
+   * @param {BatchOptions & ({ atomic: true } | { sequenced: true })} options
    * @returns {Promise<string[]>}
    */
   /**
@@ -137,7 +196,8 @@ class Stream {
   appendBatch(records, options) {
     return call((slot) => {
       const packed = packRecords(records);
-      if (options?.atomic) this.#native.appendBatchAtomic(slot, ...packed);
+      if (options?.sequenced) this.#native.appendBatchSequenced(slot, ...packed);
+      else if (options?.atomic) this.#native.appendBatchAtomic(slot, ...packed);
       else this.#native.appendBatch(slot, ...packed);
     }, options?.signal);
   }
@@ -149,9 +209,7 @@ class Stream {
    * @returns {Reader}
    */
   read(options) {
-    const from = optional(text, 'The id to read from', options?.from);
-    const to = optional(text, 'The id to read to', options?.to);
-    return new Reader(this.#native.read(from, to, ...paging(options)), options?.signal);
+    return new Reader(this.#native.read(...range(options)), options?.signal);
   }
 
   /**
@@ -215,6 +273,209 @@ class Stream {
       else this.#native.trimMinId(slot, instant('minId', options.minId), exact);
     }, options?.signal);
   }
+
+  /**
+   * Starts a consumer of one of the stream's groups, which is made where it does not exist yet.
+   *
+   * When it answers, the group exists and its place is pinned on the server: what is appended from then on is seen. A signal
+   * gives the start up, and stops the consumer later: its loop ends once the entry in hand is handled.
+   *
+   * Fails with `invalid_option`, `invalid_name`, `malformed_id` and `kind` for options, with `wrong_type` and whatever else
+   * keeps the group from being made, and as {@link Client.connect} does.
+   *
+   * ```js
+   * const consumer = await stream.consumer({ group: 'mailer', start: 'head', maxAttempts: 5, retry: '100..5000' });
+   * console.log((await consumer.next()).attempts);
+   * await consumer.stop(0);
+   * ```
+   *
+   * @param {import('./generated').ConsumerOptions} options
+   * @returns {Promise<Consumer>}
+   */
+  async consumer(options) {
+    if (typeof options !== 'object' || options === null) {
+      throw new TypeError(`The options are an object, not ${kindOf(options)}`);
+    }
+    const { signal, ...others } = options;
+    if (others.start !== undefined) others.start = start(others.start);
+    const { names, values } = asTexts(/** @type {any} */ (others));
+    const starting = (/** @type {number} */ slot) => this.#native.consumer(slot, names, values);
+    const native = await call(starting, signal, (unwanted) => new Consumer(unwanted, false).stop(0));
+    return new Consumer(native, others.orderBy !== undefined, signal);
+  }
+
+  /**
+   * Follows the stream from a place on, for ever.
+   *
+   * When it answers, its place is pinned: what is appended from then on is seen. A signal gives the start up, and closes the
+   * tail later.
+   *
+   * Fails with `wrong_type`, with `malformed_id`, `kind` and `invalid_option` for what is no start, and as
+   * {@link Client.connect} does.
+   *
+   * @param {Start} from
+   * @param {CallOptions} [options]
+   * @returns {Promise<Tail>}
+   */
+  async tail(from, options) {
+    const place = start(from);
+    const starting = (/** @type {number} */ slot) => this.#native.tail(slot, place);
+    return new Tail(await call(starting, options?.signal, (unwanted) => unwanted.close()), options?.signal);
+  }
+
+  /**
+   * Makes a consumer group, and the stream where it is missing. Answers whether this call made the group.
+   *
+   * A group that is there stays as it is, wherever it stands; {@link Stream.seek} moves it. Fails with `unknown_outcome`
+   * when the answer was lost; making it again does no harm. Fails with `invalid_name`, and for what is no start as
+   * {@link Stream.tail} does.
+   *
+   * @param {string} group
+   * @param {Start} from
+   * @param {CallOptions} [options]
+   * @returns {Promise<boolean>}
+   */
+  createGroup(group, from, options) {
+    const starting = (/** @type {number} */ slot) => this.#native.createGroup(slot, groupName(group), start(from));
+    return call(starting, options?.signal);
+  }
+
+  /**
+   * All consumer groups with their consumers, in the server's order, as they were at one instant. A stream that is not there
+   * has none.
+   *
+   * ```js
+   * for (const { name, pending, lag } of await stream.groups()) console.log(name, pending, lag ?? 'unknown');
+   * ```
+   *
+   * @param {CallOptions} [options]
+   * @returns {Promise<GroupInfo[]>}
+   */
+  groups(options) {
+    return call((slot) => this.#native.groups(slot), options?.signal);
+  }
+
+  /**
+   * One consumer group with its consumers, as it was at one instant. Fails with `no_group`, and with `invalid_name`.
+   *
+   * @param {string} group
+   * @param {CallOptions} [options]
+   * @returns {Promise<GroupInfo>}
+   */
+  group(group, options) {
+    return call((slot) => this.#native.group(slot, groupName(group)), options?.signal);
+  }
+
+  /**
+   * Moves a consumer group: what is delivered next is the first record of the start.
+   *
+   * What is pending stays pending. Records that the group moves back over are delivered again, those it moves on over are
+   * not delivered to it. Fails with `no_group`, with `unknown_outcome` when no answer came in time, since moving it again
+   * does no harm, and for what is no start as {@link Stream.tail} does.
+   *
+   * @param {string} group
+   * @param {Start} to
+   * @param {CallOptions} [options]
+   * @returns {Promise<void>}
+   */
+  seek(group, to, options) {
+    return call((slot) => this.#native.seek(slot, groupName(group), start(to)), options?.signal);
+  }
+
+  /**
+   * Removes a consumer for which nothing is pending; looking and removing are one step of the server's.
+   *
+   * A consumer that reads on is made again by the server, and has lost nothing. Fails with `state`, naming how many, when
+   * entries are pending for it, with `gone` when the group has no such consumer, with `no_group`, and with
+   * `unknown_outcome` when the answer was lost; asking again does no harm.
+   *
+   * @param {string} group
+   * @param {string} consumer
+   * @param {CallOptions} [options]
+   * @returns {Promise<void>}
+   */
+  removeConsumer(group, consumer, options) {
+    const name = text('The name of a consumer', consumer);
+    return call((slot) => this.#native.removeConsumer(slot, groupName(group), name), options?.signal);
+  }
+
+  /**
+   * Removes all consumers of a group for which nothing is pending and that last asked more than that many milliseconds ago,
+   * and answers their names. Looking and removing are one step of the server's.
+   *
+   * Fails with `no_group`, and with `unknown_outcome` when the answer was lost; asking again does no harm.
+   *
+   * @param {string} group
+   * @param {number} idleMs
+   * @param {CallOptions} [options]
+   * @returns {Promise<string[]>}
+   */
+  sweepConsumers(group, idleMs, options) {
+    const idle = (/** @type {number} */ slot) =>
+      this.#native.sweepConsumers(slot, groupName(group), count('The idle time', idleMs));
+    return call(idle, options?.signal);
+  }
+
+  /**
+   * Removes a consumer group with all that is pending in it. Answers whether the group was there.
+   *
+   * The records stay. Fails with `unknown_outcome` when the answer was lost.
+   *
+   * @param {string} group
+   * @param {CallOptions} [options]
+   * @returns {Promise<boolean>}
+   */
+  removeGroup(group, options) {
+    return call((slot) => this.#native.removeGroup(slot, groupName(group)), options?.signal);
+  }
+
+  /**
+   * Reads the stream's dead letters, oldest first: what consumer groups gave up after its last attempt.
+   *
+   * A dead letter is a record with an id of its own and the fields `origin` (the id that it had; the entry id where it had
+   * none), `group`, `attempts`, `error` and `at` (Unix milliseconds), and behind them its own fields as they were. Throws as
+   * {@link Stream.read} does.
+   *
+   * ```js
+   * for await (const letter of stream.deadLetters()) console.log(letter.get('origin'), letter.get('error'));
+   * ```
+   *
+   * @param {RangeOptions} [options]
+   * @returns {Reader}
+   */
+  deadLetters(options) {
+    return new Reader(this.#native.deadLetters(...range(options)), options?.signal);
+  }
+
+  /**
+   * Puts a dead letter back: its own fields become a new record of the stream, whose id is answered, and it is gone from the
+   * dead letters, in one step. The new record is appended as by {@link Stream.appendSequenced}, for every group to see.
+   *
+   * It needs no node id. Fails with `gone` where there is no such dead letter, with `state` where the entry of that id is no
+   * dead letter, with `malformed_id`, `kind`, `stream_ahead` and `clock_ahead`, and then nothing changed; and with
+   * `unknown_outcome`, with the id that the record may have. Putting it back again does no harm.
+   *
+   * @param {string} id
+   * @param {CallOptions} [options]
+   * @returns {Promise<string>}
+   */
+  putBack(id, options) {
+    return call((slot) => this.#native.putBack(slot, text('An id', id)), options?.signal);
+  }
+}
+
+/**
+ * @param {RangeOptions} [options]
+ * @returns {[from?: string, to?: string, limit?: number, pageSize?: number]}
+ */
+function range(options) {
+  const from = optional(text, 'The id to read from', options?.from);
+  return [from, optional(text, 'The id to read to', options?.to), ...paging(options)];
+}
+
+/** @param {unknown} name */
+function groupName(name) {
+  return text('The name of a group', name);
 }
 
 /**

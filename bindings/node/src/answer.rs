@@ -69,6 +69,24 @@ impl IntoJs for EventId {
     }
 }
 
+impl IntoJs for () {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self)
+    }
+}
+
+impl IntoJs for bool {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self)
+    }
+}
+
+impl IntoJs for String {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        value(env, self)
+    }
+}
+
 /// Counts stay far below 2^53, up to which JavaScript's numbers are exact.
 impl IntoJs for u64 {
     fn into_js(self, env: &Env) -> Result<Value> {
@@ -82,25 +100,29 @@ impl IntoJs for usize {
     }
 }
 
-/// One array: branded id or null, entry id, then names and values, as strings where they are valid UTF-8 and as
-/// buffers where they are not, so that no byte is lost.
 impl IntoJs for Record {
     fn into_js(self, env: &Env) -> Result<Value> {
-        let mut row = vec![
-            match self.id() {
-                Some(id) => id.into_js(env)?,
-                None => value(env, Null)?,
-            },
-            value(env, self.entry_id().to_string())?,
-        ];
-        for part in self.fields().iter().flat_map(|(name, value)| [name, value]) {
-            row.push(match str::from_utf8(part) {
-                Ok(text) => value(env, text)?,
-                Err(_) => buffer(env, part)?,
-            });
-        }
-        array(env, row.into_iter().map(Ok))
+        row(env, &self)
     }
+}
+
+/// A record as one array: branded id or null, entry id, then names and values, as strings where they are valid UTF-8 and
+/// as buffers where they are not, so that no byte is lost.
+pub(crate) fn row(env: &Env, record: &Record) -> Result<Value> {
+    let mut row = vec![
+        match record.id() {
+            Some(id) => id.into_js(env)?,
+            None => value(env, Null)?,
+        },
+        value(env, record.entry_id().to_string())?,
+    ];
+    for part in record.fields().iter().flat_map(|(name, value)| [name, value]) {
+        row.push(match str::from_utf8(part) {
+            Ok(text) => value(env, text)?,
+            Err(_) => buffer(env, part)?,
+        });
+    }
+    array(env, row.into_iter().map(Ok))
 }
 
 /// A reply, with all its texts as bytes or all of them as strings.

@@ -6,12 +6,12 @@ use crate::error::or_throw;
 use crate::host::Host;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
+use crate::time::patience;
 use echomq::{Client, Options};
 use napi::bindgen_prelude::Unknown;
-use napi::{Env, Result, Status};
+use napi::{Env, Result};
 use napi_derive::napi;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A client.
 #[napi]
@@ -102,11 +102,7 @@ impl NativeClient {
     /// Closes the client, within that many milliseconds or however long it takes; answers how many calls were given up.
     #[napi(catch_unwind)]
     pub fn close(&self, slot: u32, within: Option<f64>) -> Result<()> {
-        let within = match within {
-            Some(ms) => Duration::try_from_secs_f64(ms / 1_000.0)
-                .map_err(|error| napi::Error::new(Status::InvalidArg, error.to_string()))?,
-            None => Duration::MAX,
-        };
+        let within = patience(within)?;
         let client = self.client.clone();
         Ticket::new(&self.queue, slot).answer_from(async move { Ok(client.close(within).await) });
         Ok(())

@@ -9,13 +9,17 @@
 pub mod answer;
 pub mod client;
 mod completion;
+pub mod consumer;
 mod error;
+pub mod groups;
 pub mod host;
 pub mod id;
 pub mod keyspace;
 mod packed;
 pub mod reader;
 pub mod stream;
+pub mod tail;
+mod time;
 pub mod trial;
 
 use napi_derive::napi;
@@ -32,8 +36,20 @@ pub fn codes() -> Vec<&'static str> {
     echomq::Code::ALL.iter().map(|code| code.as_str()).collect()
 }
 
-/// The names of all options.
+/// The names of all options of a client.
 #[napi(catch_unwind)]
 pub fn option_names() -> Vec<&'static str> {
     echomq::Options::NAMES.to_vec()
+}
+
+/// The names of all options of a consumer.
+#[napi(catch_unwind)]
+pub fn consumer_option_names() -> Vec<&'static str> {
+    echomq::ConsumerOptions::NAMES.to_vec()
+}
+
+/// Every kind of notice.
+#[napi(catch_unwind)]
+pub fn notice_kinds() -> Vec<&'static str> {
+    echomq::NoticeKind::ALL.iter().map(|kind| kind.as_str()).collect()
 }

@@ -4,7 +4,8 @@ use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
 use crate::packed::Packed;
 use crate::reader::NativeReader;
-use echomq::{EventId, Range, Reader, Stream, Timestamp, Trim};
+use crate::time::instant;
+use echomq::{EventId, Range, Reader, Stream, Trim};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// A stream.
 #[napi]
 pub struct NativeStream {
-    stream: Stream,
-    queue: Arc<Queue>,
+    pub(crate) stream: Stream,
+    pub(crate) queue: Arc<Queue>,
 }
 
 impl NativeStream {
@@ -23,7 +24,7 @@ impl NativeStream {
     }
 
     /// To be taken only when the call can no longer throw: the caller frees the slot of a call that threw.
-    fn ticket(&self, slot: u32) -> Ticket {
+    pub(crate) fn ticket(&self, slot: u32) -> Ticket {
         Ticket::new(&self.queue, slot)
     }
 }
@@ -102,6 +103,38 @@ impl NativeStream {
         Ok(())
     }
 
+    /// Appends one record with an id of the sequencer's where its own would be late; answers the id.
+    #[napi(catch_unwind)]
+    pub fn append_sequenced(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let pending = self.stream.append_sequenced(packed.record());
+        self.ticket(slot).answer_with(pending);
+        Ok(())
+    }
+
+    /// Appends all records or none, with ids of the sequencer's where their own would be late; answers the ids.
+    #[napi(catch_unwind)]
+    pub fn append_batch_sequenced(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let pending = self.stream.append_batch_sequenced(packed.records());
+        self.ticket(slot).answer_with(pending);
+        Ok(())
+    }
+
     /// A reader of what lies between two bounds.
     #[napi(catch_unwind)]
     pub fn read(
@@ -112,9 +145,7 @@ impl NativeStream {
         limit: Option<f64>,
         page_size: Option<f64>,
     ) -> Result<NativeReader> {
-        // A bound that was not given is an end of the stream.
-        let range = Range::parse(from.as_deref().unwrap_or("-"), to.as_deref().unwrap_or("+"));
-        Ok(self.reader(self.stream.read(or_throw(&env, range)?), limit, page_size))
+        Ok(self.reader(self.stream.read(range(&env, from, to)?), limit, page_size))
     }
 
     /// A reader of what was minted between two instants, in milliseconds since 1970.
@@ -150,7 +181,12 @@ impl NativeStream {
         self.reader(self.stream.read_last(records as u64), None, page_size)
     }
 
-    fn reader(&self, mut reader: Reader, limit: Option<f64>, page_size: Option<f64>) -> NativeReader {
+    pub(crate) fn reader(
+        &self,
+        mut reader: Reader,
+        limit: Option<f64>,
+        page_size: Option<f64>,
+    ) -> NativeReader {
         if let Some(records) = limit {
             reader = reader.limit(records as u64);
         }
@@ -181,7 +217,7 @@ impl NativeStream {
     }
 }
 
-/// An instant of JavaScript's: milliseconds since 1970.
-fn instant(ms: f64) -> echomq::Result<Timestamp> {
-    Timestamp::from_millis_f64(ms)
+/// A range; a bound that was not given is an end of the stream.
+pub(crate) fn range(env: &Env, from: Option<String>, to: Option<String>) -> Result<Range> {
+    or_throw(env, Range::parse(from.as_deref().unwrap_or("-"), to.as_deref().unwrap_or("+")))
 }

@@ -71,6 +71,67 @@ describe('memory', () => {
     assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
   });
 
+  test('500 consumers opened and closed, and 100 000 entries handled, leave nothing behind', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const stream = client.stream('memory', 'consumers');
+        await stream.createGroup('g', 'head');
+        const consumers = async (times) => {
+          for (let n = 0; n < times; n += 10) {
+            await Promise.all(Array.from({ length: 10 }, async (_, at) => {
+              const consumer = await stream.consumer({ group: 'g', start: 'head', consumer: 'c' + at });
+              const late = await consumer.next({ signal: AbortSignal.timeout(1) }).catch(() => {});
+              // What comes meanwhile comes after the consumer is stopped and forgotten.
+              const waiting = consumer.next();
+              await consumer.stop(0);
+              await waiting;
+              late?.ack();
+            }));
+          }
+        };
+        const entries = async (times) => {
+          for (let n = 0; n < times; n += 1000) {
+            const ids = await stream.appendBatch(Array(1000).fill({ k: 'v' }));
+            for await (const delivery of await stream.consumer({ group: 'g', start: 'head', consumer: 'all' })) {
+              delivery.ack();
+              if (delivery.id === ids.at(-1)) break;
+            }
+            await stream.trim({ maxLen: 0 , exact: true });
+          }
+        };
+        const work = async (times) => {
+          await consumers(times);
+          await entries(200 * times);
+        };
+        console.log(await growth(work, 200, 500));
+        await client.close(1000);
+      })();`;
+    const bytes = await grownBy(script, at.server.url);
+    assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
+  });
+
+  test('consumers and tails that are forgotten without being stopped are let go of, with their connections', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const stream = client.stream('memory', 'forgotten');
+        for (let n = 0; n < 50; n++) {
+          const consumer = await stream.consumer({ group: 'g', start: 'head', signal: new AbortController().signal });
+          await consumer.next({ signal: AbortSignal.timeout(1) }).catch(() => {});
+          const tail = await stream.tail('head');
+          await tail.next({ signal: AbortSignal.timeout(1) }).catch(() => {});
+        }
+        const left = async () => Number(/connected_clients:(\\d+)/.exec(await client.command(['INFO', 'clients']))[1]);
+        while ((await left()) > 10) {
+          gc();
+          await new Promise(setImmediate);
+        }
+        console.log(0);
+      })();`;
+    assert.equal(await grownBy(script, at.server.url), 0);
+  });
+
   test('clients that are forgotten without being closed are let go of, with their connections', async () => {
     const script = `
       const forget = async (times) => {

@@ -5,18 +5,27 @@ import {
   Client,
   type Code,
   type ConnectOptions,
+  type Consumer,
+  type ConsumerInfo,
+  type ConsumerOptions,
   coreVersion,
+  type Delivery,
   EchoMQError,
   EntryId,
   EventId,
   type Fields,
+  Gap,
+  type GroupInfo,
   Keyspace,
   NonmonotonicError,
+  type NoticeKind,
   type Reader,
   type Record,
   type Reply,
+  type Start,
   type Status,
   type Stream,
+  type Tail,
   version,
 } from 'echomq';
 
@@ -60,6 +69,56 @@ async function program(url: string): Promise<void> {
   console.log(disposable, results, ids, last, since, removed, gone, reply, replies, status.connected, unfinished);
 }
 
+async function consume(stream: Stream): Promise<void> {
+  const start: Start = new Date();
+  const given: ConsumerOptions = {
+    group: 'g',
+    start,
+    count: 10,
+    retry: '1..5',
+    orderBy: 'k',
+    signal: AbortSignal.abort(),
+  };
+  const consumer: Consumer = await stream.consumer(given);
+  const disposable: AsyncDisposable = consumer;
+  for await (const delivery of consumer) {
+    const name: string | null = delivery.id;
+    const attempts: number = delivery.attempts;
+    if (delivery.settled) delivery.extend();
+    else delivery.fail(new Error(delivery.group), { delay: 5 });
+    console.log(name, attempts, delivery.get('k'), disposable);
+  }
+  await consumer.run(async (delivery: Delivery) => delivery.ack());
+  await consumer.runBatches((deliveries) => deliveries.map((delivery) => delivery.giveBack()));
+  const next: Delivery | undefined = await consumer.next({ signal: AbortSignal.timeout(1) });
+  for await (const notice of consumer.notices()) {
+    const kind: NoticeKind = notice.kind;
+    const code: Code | undefined = notice.code;
+    console.log(kind, code, notice.message, notice.entryId, notice.id, notice.attempts);
+  }
+  consumer.pause();
+  consumer.resume();
+  await consumer.flush();
+  const left: number = await consumer.stop(100);
+
+  const tail: Tail = await stream.tail('new', {});
+  for await (const item of tail) {
+    const at: string = item instanceof Gap ? item.from + item.to : item.entryId;
+    console.log(at);
+  }
+  const groups: GroupInfo[] = await stream.groups();
+  const { lag, consumers }: { lag: number | null; consumers: ConsumerInfo[] } = await stream.group('g');
+  const made: boolean = await stream.createGroup('g', 'head');
+  await stream.seek('g', start);
+  await stream.removeConsumer('g', 'c');
+  const swept: string[] = await stream.sweepConsumers('g', 1000);
+  const removed: boolean = await stream.removeGroup('g');
+  const letters: Record[] = await stream.deadLetters({ limit: 1 }).toArray();
+  const id: string = await stream.putBack(await stream.appendSequenced({ k: 'v' }));
+  const ids: string[] = await stream.appendBatch([{ k: 'v' }], { sequenced: true });
+  console.log(next, left, groups, lag, consumers, made, swept, removed, letters, id, ids);
+}
+
 function explain(error: unknown): Code | undefined {
   if (error instanceof NonmonotonicError) {
     const code: 'nonmonotonic' = error.code;
@@ -93,8 +152,12 @@ async function mistakes(client: Client, stream: Stream): Promise<void> {
   new Client();
   // @ts-expect-error a snowflake is a bigint
   BrandedId.encode('EVT', 1);
+  // @ts-expect-error where a group begins is always said
+  await stream.consumer({ group: 'g' });
+  // @ts-expect-error an instant is a Date
+  await stream.tail(0);
   // @ts-expect-error the answer of a read-only kind
   client.status.connected.toFixed();
 }
 
-console.log(program, explain, mistakes, at, seq, slot, version, coreVersion);
+console.log(program, consume, explain, mistakes, at, seq, slot, version, coreVersion);

@@ -39,6 +39,39 @@ const TERMINATE = `
   Promise.all([1, 2, 3, 4].map((node) => lane(node, 25))).then(after, (error) => { console.error(error); process.exit(1); });
 `;
 
+/** What a worker does that consumes until it is terminated: it runs handlers, loops over a tail, and waits for notices. */
+const CONSUMING = `
+  const { workerData, parentPort } = require('node:worker_threads');
+  const { Client } = require(workerData.echomq);
+  (async () => {
+    const client = await Client.connect(workerData.url, { nodeId: workerData.node });
+    const stream = client.stream('workers', 'consumed');
+    const options = { group: 'g', start: 'head', beat: 10, minIdle: 100 };
+    const loop = async () => {
+      for await (const delivery of await stream.consumer(options)) {
+        if (Math.random() < 0.5) delivery.ack();
+        if (Math.random() < 0.1) await new Promise(setImmediate);
+      }
+    };
+    const follow = async () => {
+      for await (const next of await stream.tail('head')) if (next.id === undefined) break;
+    };
+    const consumer = await stream.consumer({ ...options, concurrency: 4 });
+    const tell = async () => {
+      for await (const notice of consumer.notices()) parentPort.postMessage(notice.kind);
+    };
+    const handler = async () => {
+      if (Math.random() < 0.5) await new Promise(setImmediate);
+      if (Math.random() < 0.1) throw new Error('no');
+    };
+    const write = async () => {
+      for (;;) await stream.appendBatch(Array(50).fill({ k: 'v' }), { sequenced: true });
+    };
+    parentPort.postMessage('working');
+    await Promise.all([loop(), follow(), tell(), consumer.run(handler), write()]);
+  })();
+`;
+
 describe('worker threads', () => {
   const at = suite();
   const echomq = JSON.stringify(require.resolve('..'));
@@ -67,6 +100,40 @@ describe('worker threads', () => {
     const ended = await child(script, { url: at.server.url, load: false });
     const { code, signal, stdout, stderr } = ended;
     assert.deepEqual({ code, signal, stdout, stderr }, { code: 0, signal: null, stdout: 'alive\n', stderr: '' });
+  });
+
+  test('eight at a time that consume, a hundred times over, leave no consumer and no connection behind', async () => {
+    const script = `
+      const { Worker } = require('node:worker_threads');
+      const { once } = require('node:events');
+      const { setTimeout: pause } = require('node:timers/promises');
+      async function lane(node) {
+        for (let n = 0; n < 100; n++) {
+          const workerData = { echomq: ${echomq}, url, node };
+          const worker = new Worker(${JSON.stringify(CONSUMING)}, { eval: true, workerData });
+          if (n % 4 > 0) await once(worker, 'message');
+          await pause(Math.random() * 20);
+          await worker.terminate();
+        }
+      }
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 9 });
+        const stream = client.stream('workers', 'consumed');
+        await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(lane));
+        const left = async () => Number(/connected_clients:(\\d+)/.exec(await client.command(['INFO', 'clients']))[1]);
+        while ((await left()) > 2) await new Promise(setImmediate);
+        // What the terminated ones had comes to a consumer of the main thread.
+        await stream.trim({ maxLen: 1000, exact: true });
+        const id = await stream.appendSequenced({ k: 'last' });
+        const consumer = await stream.consumer({ group: 'g', start: 'head', beat: 10, minIdle: 100, count: 1000 });
+        for await (const delivery of consumer) {
+          delivery.ack();
+          if (delivery.id === id) break;
+        }
+        console.log('alive', client.status.connected);
+      })();`;
+    const { code, signal, stdout, stderr } = await child(script, { url: at.server.url });
+    assert.deepEqual({ code, signal, stdout, stderr }, { code: 0, signal: null, stdout: 'alive true\n', stderr: '' });
   });
 
   test('a worker that ends by itself has its answers', async () => {

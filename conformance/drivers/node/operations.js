@@ -2,6 +2,7 @@
 
 const echomq = require('../../../bindings/node');
 const { field, groups, joined, pairs, text } = require('./fields');
+const readers = require('./readers');
 
 const { BrandedId, Client, EchoMQError, EventId, Keyspace } = echomq;
 
@@ -15,6 +16,25 @@ function client(handle) {
 function stream(handle, queue, name) {
   return client(handle).stream(text(queue), text(name));
 }
+
+/** Options given as `name=value`, by the names that they have here. */
+function options(given, names) {
+  return Object.fromEntries(
+    given.map((option) => {
+      const [name, value] = text(option).split(/=(.*)/s);
+      return [names[name], value];
+    }),
+  );
+}
+
+const CLIENT_OPTIONS = { node: 'nodeId', clock: 'clock', fence: 'claimVersion' };
+const CONSUMER_OPTIONS = {
+  count: 'count',
+  beat: 'beat',
+  min_idle: 'minIdle',
+  max_attempts: 'maxAttempts',
+  retry: 'retry',
+};
 
 /** Code and sentence of an error. */
 function refusal(error) {
@@ -32,7 +52,9 @@ async function records(reader) {
 }
 
 async function close(handle) {
-  await client(handle)?.close();
+  if (!clients.has(handle)) return;
+  await readers.closeAllOf(client(handle));
+  await client(handle).close();
   clients.delete(handle);
 }
 
@@ -65,14 +87,7 @@ const operations = {
 
   open: async (handle, url, ...given) => {
     await close(handle);
-    const names = { node: 'nodeId', clock: 'clock', fence: 'claimVersion' };
-    const options = Object.fromEntries(
-      given.map((option) => {
-        const [name, value] = text(option).split(/=(.*)/s);
-        return [names[name], value];
-      }),
-    );
-    clients.set(handle, await Client.connect(text(url), options));
+    clients.set(handle, await Client.connect(text(url), options(given, CLIENT_OPTIONS)));
     return [];
   },
   close: async (handle) => {
@@ -87,6 +102,9 @@ const operations = {
   ],
   append_batch: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, {}),
   append_batch_atomic: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, { atomic: true }),
+  append_sequenced: async (handle, queue, name, ...fields) => [
+    field(await stream(handle, queue, name).appendSequenced(pairs(fields))),
+  ],
 
   read: (handle, queue, name, from, to, count) =>
     records(stream(handle, queue, name).read({ from: text(from), to: text(to), ...limit(count) })),
@@ -99,6 +117,26 @@ const operations = {
   trim: async (handle, queue, name, by, bound, how) => {
     const keep = by === 'maxlen' ? { maxLen: Number(bound) } : { minId: new Date(Number(bound)) };
     return [String(await stream(handle, queue, name).trim({ ...keep, exact: how === 'exact' }))];
+  },
+
+  tail: (reader, handle, queue, name, after) =>
+    readers.open(reader, client(handle), () => stream(handle, queue, name).tail(text(after))),
+  consumer: (reader, handle, queue, name, group, consumer, start, ...given) =>
+    readers.open(reader, client(handle), () =>
+      stream(handle, queue, name).consumer({
+        group: text(group),
+        consumer: text(consumer),
+        start: text(start),
+        ...options(given, CONSUMER_OPTIONS),
+      }),
+    ),
+  next: readers.next,
+  ack: (reader, entryId) => readers.settle(reader, text(entryId), (delivery) => delivery.ack()),
+  fail: (reader, entryId, reason) => readers.settle(reader, text(entryId), (delivery) => delivery.fail(text(reason))),
+  stop: readers.stop,
+  'group.info': async (handle, queue, name, group) => {
+    const { pending, lag, consumers } = await stream(handle, queue, name).group(text(group));
+    return [pending, lag ?? '', ...consumers.map((consumer) => consumer.name)].map((part) => field(String(part)));
   },
 };
 
