@@ -47,6 +47,19 @@ pub enum Special {
     Accepted(usize),
     /// Expects what `read` answers for records that `batch` wrote and `accepted` named.
     ReadBack(usize),
+    /// The id of a scene's record: record n has the snowflake n, and the one field `n` holds n.
+    Record(u64),
+    /// The entry id of a scene's record.
+    Entry(u64),
+    /// What `next` of a tail answers for a scene's record.
+    Tailed(u64),
+    /// What `next` of a consumer answers for a scene's record.
+    Delivered {
+        /// Which record.
+        record: u64,
+        /// How often it was delivered.
+        attempts: u64,
+    },
     /// Expects any `EVT` id. The first one met under a name is what the name stands for from then on.
     Id(String),
     /// Expects the entry id of the id that this name stands for.
@@ -95,6 +108,8 @@ impl Run {
 pub enum Kind {
     /// Any text that is not empty.
     Text,
+    /// A decimal number, whichever.
+    Count,
     /// Three numbers with points between them.
     Version,
     /// The name of the language that is judged.
@@ -149,6 +164,25 @@ pub fn values(items: &[Item]) -> Result<Vec<Token>, String> {
         .collect()
 }
 
+/// Writes the shorthands out, where names stand for what they met before.
+///
+/// # Errors
+///
+/// Says which part cannot be read, stands for nothing yet, or is an expectation and no value.
+pub fn resolved(items: &[Item], names: &Names) -> Result<Vec<Token>, String> {
+    let known = |name: &str| names.known.get(name).ok_or_else(|| format!("{name} stands for nothing yet"));
+    let resolve = |pattern| match pattern {
+        Pattern::Exact(token) => Ok(token),
+        Pattern::Id(name) | Pattern::Number(name) => known(&name).map(Token::text),
+        Pattern::EntryOf(name) => known(&name).and_then(|id| {
+            let id = snowflake::snowflake(id.as_bytes()).ok_or_else(|| format!("{name} is no id"))?;
+            Ok(Token::text(snowflake::entry(id)))
+        }),
+        other => Err(format!("{other:?} can be expected but not sent")),
+    };
+    expand(items)?.into_iter().map(resolve).collect()
+}
+
 fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), String> {
     match special {
         Special::Repeat { text, times } => into.push(exact(text.repeat(*times))),
@@ -182,6 +216,10 @@ fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), Stri
                 exact(name),
             ]
         }),
+        Special::Record(number) => into.push(exact(snowflake::branded(*number))),
+        Special::Entry(number) => into.push(exact(snowflake::entry(*number))),
+        Special::Tailed(number) => into.extend(scene_record(*number, None)),
+        Special::Delivered { record, attempts } => into.extend(scene_record(*record, Some(*attempts))),
         Special::Id(name) => into.push(Pattern::Id(name.clone())),
         Special::EntryOf(name) => into.push(Pattern::EntryOf(name.clone())),
         Special::Number(name) => into.push(Pattern::Number(name.clone())),
@@ -189,6 +227,13 @@ fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), Stri
         Special::Is(kind) => into.push(Pattern::Is(*kind)),
     }
     Ok(())
+}
+
+/// A record of a scene as `next` answers it.
+fn scene_record(number: u64, attempts: Option<u64>) -> impl Iterator<Item = Pattern> {
+    let head = [snowflake::branded(number), snowflake::entry(number)].into_iter();
+    let attempts = attempts.map(|attempts| attempts.to_string());
+    head.chain(attempts).chain(["n".to_owned(), number.to_string()]).map(exact)
 }
 
 fn groups<T>(
@@ -265,6 +310,7 @@ impl Names {
             }
             Pattern::Contains(part) => text.contains(part),
             Pattern::Is(Kind::Text) => !text.is_empty(),
+            Pattern::Is(Kind::Count) => text.parse::<u64>().is_ok(),
             Pattern::Is(Kind::Language) => text == self.language,
             Pattern::Is(Kind::Version) => {
                 text.split('.').count() == 3 && text.split('.').all(|part| part.parse::<u32>().is_ok())
@@ -338,6 +384,20 @@ mod tests {
         names.clone().compare(&expected, &good).unwrap();
         let other = tokens(&["EVT00000000001", "1704067200000-1", "EVT00000000002"]);
         names.compare(&expected, &other).unwrap_err();
+    }
+
+    #[test]
+    fn records_of_a_scene_and_what_names_stand_for() {
+        let expected =
+            values(&items(r#"[{"delivered":{"record":5,"attempts":2}}, {"tailed":5}, {"entry":5}]"#));
+        let [id, entry] = ["EVT00000000005", "1704067200000-5"];
+        assert_eq!(expected.unwrap(), tokens(&[id, entry, "2", "n", "5", id, entry, "n", "5", entry]));
+        let mut names = Names::new("rust");
+        let named = items(r#"[{"id":"a"}, {"entry_of":"a"}]"#);
+        assert!(resolved(&named, &names).is_err());
+        names.compare(&expand(&named[..1]).unwrap(), &tokens(&[id])).unwrap();
+        assert_eq!(resolved(&named, &names).unwrap(), tokens(&[id, entry]));
+        assert!(resolved(&items(r#"[{"is":"count"}]"#), &names).is_err());
     }
 
     #[test]

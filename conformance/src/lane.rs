@@ -261,7 +261,9 @@ fn with_diagnostics(fault: String, said: &str) -> String {
 }
 
 fn uses_handle(steps: &[Vec<Item>]) -> bool {
-    steps.iter().any(|step| operation::named(step).is_ok_and(|(_, call)| call != Call::Plain))
+    steps.iter().any(|step| {
+        operation::named(step).is_ok_and(|(_, call)| !matches!(call, Call::Plain | Call::OnReader))
+    })
 }
 
 fn take_steps(driver: &mut Driver, case: &Case, url: &str) -> Result<Vec<Reply>, Stop> {

@@ -18,8 +18,10 @@ pub mod pairs;
 pub mod protocol;
 pub mod report;
 pub mod run;
+pub mod scene;
 pub mod slot;
 pub mod snowflake;
+pub mod suite;
 pub mod vectors;
 
 use std::path::PathBuf;

@@ -1,8 +1,8 @@
 //! `echomq-judge`: runs the conformance suite and prints a table of cases and languages.
 
 use clap::{Parser, ValueEnum};
-use echomq_conformance::case::{self, Case};
 use echomq_conformance::lane::{Participant, Start};
+use echomq_conformance::suite::Suite;
 use echomq_conformance::{report, root, run};
 use echomq_tests::Kind;
 use std::path::PathBuf;
@@ -75,13 +75,13 @@ fn main() -> ExitCode {
 /// Answers whether all is well.
 fn judge(options: &Options) -> Result<bool, String> {
     let root = root();
-    let mut cases = case::load(&root)?;
-    cases.retain(|case| case.name.contains(&options.filter));
-    if cases.is_empty() {
+    let mut suite = Suite::load(&root)?;
+    suite.retain(|name| name.contains(&options.filter));
+    if suite.is_empty() {
         return Err(format!("no case has {:?} in its name; --list shows all", options.filter));
     }
     if options.list {
-        list(&cases);
+        list(&suite);
         return Ok(true);
     }
     for language in &options.languages {
@@ -97,8 +97,8 @@ fn judge(options: &Options) -> Result<bool, String> {
     for server in &options.server {
         let kind = server.kind();
         kind.program().map_err(|error| error.to_string())?;
-        println!("{} cases on {}: {}\n", cases.len(), kind.name(), options.languages.join(", "));
-        let results = run::run(&cases, &participants, kind, &start);
+        println!("{} cases on {}: {}\n", suite.len(), kind.name(), options.languages.join(", "));
+        let results = run::run(&suite, &participants, kind, &start);
         println!("{}", report::terminal(&results));
         for file in report::write(&results, &reports.join(kind.name().to_lowercase()))? {
             println!("written: {}", file.strip_prefix(&root).unwrap_or(&file).display());
@@ -113,9 +113,9 @@ fn judge(options: &Options) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-fn list(cases: &[Case]) {
-    for case in cases {
-        println!("{}\n  {}", case.name, case.why);
+fn list(suite: &Suite) {
+    for (name, why) in suite.entries() {
+        println!("{name}\n  {why}");
     }
-    println!("\n{} cases", cases.len());
+    println!("\n{} cases", suite.len());
 }

@@ -12,6 +12,10 @@ pub enum Call {
     OnHandle,
     /// Its first two arguments are a handle and the server's address.
     Opens,
+    /// Its first argument names a reader; a handle follows.
+    OpensReader,
+    /// Its first argument names a reader.
+    OnReader,
 }
 
 const OPERATIONS: &[(&str, Call)] = &[
@@ -32,6 +36,14 @@ const OPERATIONS: &[(&str, Call)] = &[
     ("read_since", Call::OnHandle),
     ("read_last", Call::OnHandle),
     ("trim", Call::OnHandle),
+    ("append_sequenced", Call::OnHandle),
+    ("tail", Call::OpensReader),
+    ("consumer", Call::OpensReader),
+    ("next", Call::OnReader),
+    ("ack", Call::OnReader),
+    ("fail", Call::OnReader),
+    ("stop", Call::OnReader),
+    ("group.info", Call::OnHandle),
 ];
 
 /// The op of a step and how it is called.
@@ -53,13 +65,29 @@ pub fn named(step: &[Item]) -> Result<(&'static str, Call), String> {
 ///
 /// Says what is wrong with the step.
 pub fn request(step: &[Item], handle: &str, url: &str) -> Result<(&'static str, Vec<Token>), String> {
+    place(step, item::values(&step[1..])?, handle, url)
+}
+
+/// The op of a step and all its arguments, where those that the step writes have been read.
+///
+/// # Errors
+///
+/// Says what is wrong with the step.
+pub fn place(
+    step: &[Item],
+    mut arguments: Vec<Token>,
+    handle: &str,
+    url: &str,
+) -> Result<(&'static str, Vec<Token>), String> {
     let (op, call) = named(step)?;
-    let mut arguments = match call {
-        Call::Plain => vec![],
-        Call::OnHandle => vec![Token::text(handle)],
-        Call::Opens => vec![Token::text(handle), Token::text(url)],
-    };
-    arguments.extend(item::values(&step[1..])?);
+    let handle = || Token::text(handle);
+    match call {
+        Call::Plain | Call::OnReader => {}
+        Call::OnHandle => arguments.insert(0, handle()),
+        Call::Opens => drop(arguments.splice(..0, [handle(), Token::text(url)])),
+        Call::OpensReader if arguments.is_empty() => return Err(format!("{op} names a reader first")),
+        Call::OpensReader => arguments.insert(1, handle()),
+    }
     Ok((op, arguments))
 }
 
@@ -74,6 +102,8 @@ mod tests {
         assert_eq!(sent("id.decode"), [Token::text("x")]);
         assert_eq!(sent("mint"), [Token::text("h"), Token::text("x")]);
         assert_eq!(sent("open"), [Token::text("h"), Token::text("u"), Token::text("x")]);
+        assert_eq!(sent("tail"), [Token::text("x"), Token::text("h")]);
+        assert_eq!(sent("next"), [Token::text("x")]);
         assert!(request(&step("fly"), "h", "u").is_err());
     }
 }

@@ -4,6 +4,8 @@ use crate::case::Case;
 use crate::judgement::{Verdict, same_as};
 use crate::lane::{Lane, Outcome, Participant, Start};
 use crate::pairs;
+use crate::scene;
+use crate::suite::Suite;
 use echomq_tests::Kind;
 use std::thread;
 
@@ -56,10 +58,11 @@ impl Results {
 }
 
 /// Runs the cases with every participant at once, each against a server of its own, then compares the languages with each
-/// other, then lets each read what each wrote.
+/// other, then lets each read what each wrote, then has the scenes played.
 ///
 /// Panics where a server cannot be started.
-pub fn run(cases: &[Case], participants: &[Participant], kind: Kind, start: &Start) -> Results {
+pub fn run(suite: &Suite, participants: &[Participant], kind: Kind, start: &Start) -> Results {
+    let cases = suite.cases.as_slice();
     let (mut lanes, outcomes): (Vec<_>, Vec<_>) = thread::scope(|scope| {
         let running: Vec<_> = participants
             .iter()
@@ -90,12 +93,16 @@ pub fn run(cases: &[Case], participants: &[Participant], kind: Kind, start: &Sta
         why: pair.why,
         verdicts: pair.verdicts,
     }));
+    let lanes_ended: Vec<_> = lanes.iter_mut().map(Lane::finish).collect();
+    let scenes = scene::run(&suite.scenes, participants, kind, start);
+    rows.extend(scenes.rows);
     rows.push(Row {
         name: "driver/ends with its input".to_owned(),
         why: "A driver ends by itself once its standard input has ended, and says nothing more.".to_owned(),
-        verdicts: lanes
-            .iter_mut()
-            .map(|lane| lane.finish().map_or_else(Verdict::Fail, |()| Verdict::Pass))
+        verdicts: lanes_ended
+            .into_iter()
+            .zip(scenes.ended)
+            .map(|(lane, stages)| lane.and(stages).map_or_else(Verdict::Fail, |()| Verdict::Pass))
             .collect(),
     });
     Results { server: kind.name(), languages, rows }

@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
-use echomq_conformance::case::{self, Case};
 use echomq_conformance::judgement::Verdict;
 use echomq_conformance::lane::{Participant, Start};
 use echomq_conformance::run::{Results, run};
+use echomq_conformance::suite::Suite;
 use echomq_conformance::{report, root};
 use echomq_tests::Kind;
 use std::process::{Command, Output};
@@ -56,6 +56,51 @@ const FAULTS: &[(&str, &str, &str)] = &[
     ("chatter", "trim/nothing there", "a line that does not answer request"),
 ];
 
+/// Each fault, the scene that has to find it, and a part of what the judge then says.
+const SCENE_FAULTS: &[(&str, &str, &str)] = &[
+    (
+        "always_sequenced",
+        "sequencer/a candidate above the top is kept",
+        "(append_sequenced in broken): value 1",
+    ),
+    (
+        "forgetful_sequencer",
+        "sequencer/a candidate that is not above the top",
+        "(append_sequenced in broken): value 1",
+    ),
+    (
+        "sequencer_per_stream",
+        "sequencer/two streams of a queue",
+        "step 4 (append_sequenced in broken): value 1",
+    ),
+    ("unchecked_top", "sequencer/a stream that runs ahead", "instead of stream_ahead"),
+    ("decode_text", "sequencer/fields as they are", "(XRANGE of the plain client): value 5"),
+    ("tail_from_the_end", "tail/new behind records", "(next in broken): 0 values instead of 4"),
+    ("include_start", "tail/behind a record", "(next in broken): value 1 is EVT00000000002"),
+    ("skip_foreign", "tail/foreign entries", "(next in broken): value 1 is EVT00000000003"),
+    ("late_door", "consumer/new before there is a stream", "value 1 is none, expected stream"),
+    ("attempts_off_by_one", "consumer/head", "(next in broken): value 3 is 0, expected 1"),
+    ("include_start", "consumer/behind a record", "(next in broken): value 1 is EVT00000000002"),
+    ("only_new", "consumer/own pending entries first", "(next in broken): value 1 is EVT00000000004"),
+    ("no_retry_delay", "consumer/retry delay", "(next in broken): 0 values instead of 5"),
+    ("no_sign_of_life", "consumer/in hand for long", "(next in broken): 5 values instead of 0"),
+    ("deliver_tombstones", "consumer/trimmed before it was handled", "expected EVT00000000002"),
+    ("bare_foreign", "consumer/foreign entries", "(next in broken): 3 values instead of 5"),
+    ("read_as_text", "consumer/bytes as they are", "(next in broken): value 5"),
+    ("group_stays_lost", "consumer/the group is lost", "step 9 (next in broken): 0 values"),
+    ("swallow_door", "consumer/a key that holds something else", "instead of wrong_type"),
+    ("unchecked_name", "consumer/names", "instead of invalid_name"),
+    ("no_reclaiming", "peers/a dead peer", "(next in broken): 0 values instead of 5"),
+    ("other_group", "peers/two groups", "(XPENDING of the plain client)"),
+    ("dead_letter_order", "dead letters/the last attempt", "value 4 is group, expected origin"),
+    ("no_dead_letters", "dead letters/a record that kills", "(next in broken): value 1 is EVT00000000001"),
+    (
+        "lag_of_the_server",
+        "group info/trimmed ahead of the group",
+        "(group.info in broken): value 2 is 4, expected 1",
+    ),
+];
+
 fn start(deadline: Duration) -> Start {
     Start { root: root(), deadline }
 }
@@ -73,16 +118,11 @@ fn broken(fault: &str) -> Participant {
     Participant { name: "broken".to_owned(), environment, ..sound() }
 }
 
-fn cases(wanted: impl Fn(&Case) -> bool) -> Vec<Case> {
-    let mut cases = case::load(&root()).unwrap();
-    cases.retain(wanted);
-    cases
-}
-
-fn named(name: &str) -> Vec<Case> {
-    let found = cases(|case| case.name == name);
-    assert_eq!(found.len(), 1, "no case {name}");
-    found
+fn named(name: &str) -> Suite {
+    let mut suite = Suite::load(&root()).unwrap();
+    suite.retain(|found| found == name);
+    assert_eq!(suite.len(), 1, "no case {name}");
+    suite
 }
 
 fn verdict<'a>(results: &'a Results, row: &str, column: &str) -> &'a Verdict {
@@ -101,12 +141,12 @@ fn assert_fails(results: &Results, row: &str, saying: &str) {
 
 #[test]
 fn the_reference_passes_everything_on_every_server() {
-    let cases = cases(|_| true);
+    let suite = Suite::load(&root()).unwrap();
     for kind in Kind::ALL {
-        let results = run(&cases, &[sound()], kind, &patient());
+        let results = run(&suite, &[sound()], kind, &patient());
         let counts = results.counts();
         assert_eq!((counts.failed, counts.gaps), (0, 0), "{}", report::terminal(&results));
-        assert!(counts.passed > cases.len());
+        assert!(counts.passed > suite.len());
     }
 }
 
@@ -116,6 +156,29 @@ fn every_fault_is_found_by_its_case() {
         let results = run(&named(case), &[sound(), broken(fault)], Kind::Valkey, &patient());
         assert_fails(&results, case, saying);
     }
+}
+
+#[test]
+fn every_fault_is_found_by_its_scene() {
+    for (fault, scene, saying) in SCENE_FAULTS {
+        let results = run(&named(scene), &[sound(), broken(fault)], Kind::Valkey, &patient());
+        let played = |row: &str| row.starts_with(scene);
+        let rows = results.rows.iter().map(|row| row.name.as_str()).filter(|row| played(row));
+        let faults: Vec<_> = rows.map(|row| verdict(&results, row, "broken")).collect();
+        let found =
+            faults.iter().any(|verdict| matches!(verdict, Verdict::Fail(fault) if fault.contains(saying)));
+        assert!(found, "{fault} in {scene} should say {saying:?}: {faults:?}");
+        let alone = [(*scene).to_owned(), format!("{scene} with reference")];
+        let sound = results.rows.iter().find(|row| alone.contains(&row.name)).unwrap();
+        assert_eq!(sound.verdicts[0], Verdict::Pass, "{scene}");
+    }
+}
+
+#[test]
+fn an_unknown_op_is_a_gap_in_a_scene() {
+    let results = run(&named("tail/head"), &[sound(), broken("unknown_op")], Kind::Valkey, &patient());
+    assert_eq!(*verdict(&results, "tail/head", "broken"), Verdict::Gap("tail".to_owned()));
+    assert_eq!(*verdict(&results, "tail/head", "reference"), Verdict::Pass);
 }
 
 #[test]

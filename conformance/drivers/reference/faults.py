@@ -117,6 +117,87 @@ def atomic_in_parts():
     return chosen("atomic_in_parts")
 
 
+def sequenced(right, candidate):
+    """What the sequencer gives, or the candidate, and what is then kept."""
+    snowflake, given = right
+    if chosen("always_sequenced") and given is None:
+        return candidate | law.SEQUENCER << 12, None
+    return snowflake, None if chosen("forgetful_sequencer") else given
+
+
+def known_to_sequencer(right):
+    return (0, -1) if chosen("sequencer_per_stream") else right
+
+
+def bounds_streams():
+    return not chosen("unchecked_top")
+
+
+def dead_letter(fields):
+    return fields[1:2] + fields[:1] + fields[2:] if chosen("dead_letter_order") else fields
+
+
+def dead_letters():
+    return not chosen("no_dead_letters")
+
+
+def own_pending_first():
+    return not chosen("only_new")
+
+
+def attempts(right):
+    return right - 1 if chosen("attempts_off_by_one") else right
+
+
+def acknowledging(group):
+    return b"other" if chosen("other_group") else group
+
+
+def reclaims():
+    return not chosen("no_reclaiming")
+
+
+def keeps_in_hand():
+    return not chosen("no_sign_of_life")
+
+
+def retries(delay):
+    return None if chosen("no_retry_delay") else delay
+
+
+def tombstones_settled():
+    return not chosen("deliver_tombstones")
+
+
+def opens_late():
+    return chosen("late_door")
+
+
+def opens_again():
+    return not chosen("group_stays_lost")
+
+
+def swallows(error):
+    return chosen("swallow_door") or error.startswith("BUSYGROUP")
+
+
+def lag(right, of_the_server):
+    return of_the_server if chosen("lag_of_the_server") else right
+
+
+def after(right):
+    """Where a tail reads on."""
+    return b"$" if chosen("tail_from_the_end") else right
+
+
+def first_place(right):
+    """A reader that begins behind a record gives that record, too."""
+    if not chosen("include_start") or right in (b"$", b"0-0"):
+        return right
+    ms, tail = law.place(right)
+    return b"%d-%d" % (ms, tail - 1)
+
+
 def removed(right):
     return right + 3 if chosen("mutter") else right
 
@@ -126,7 +207,7 @@ def never_exact():
 
 
 def unknown(op):
-    return chosen("unknown_op") and op == "trim"
+    return chosen("unknown_op") and op in ("trim", "tail")
 
 
 def before(op):

@@ -7,6 +7,8 @@ ALPHABET = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 LARGEST = 2**63 - 1
 MAX_TAIL = 2**22 - 1
 MAX_RECORD = 1 << 20
+MAX_AHEAD_MS = 60_000
+SEQUENCER = 1023
 
 
 class Refusal(Exception):
@@ -81,7 +83,8 @@ def id_of_entry(text):
 
 
 def check_name(what, name):
-    if not re.fullmatch(rb"[A-Za-z0-9._-]{1,128}", name) or (what == "queue" and name == b"emq"):
+    reserved = {"queue": name == b"emq", "stream": False}.get(what, name.upper() == b"STREAMS")
+    if not re.fullmatch(rb"[A-Za-z0-9._-]{1,128}", name) or reserved:
         raise Refusal("invalid_name", f"{name!r} cannot name a {what}")
 
 
@@ -104,6 +107,43 @@ def slot(key):
             crc = crc << 1 ^ (0x1021 if crc & 0x8000 else 0)
         crc &= 0xFFFF
     return crc % 16384
+
+
+def start(text):
+    """The position behind which a reader begins, as commands take it."""
+    if text in (b"new", b"head"):
+        return {b"new": b"$", b"head": b"0-0"}[text]
+    choices = "a start is `new`, `head`, an EVT id, or `@` and milliseconds"
+    if text.startswith(b"@"):
+        if not re.fullmatch(rb"@-?\d{1,18}", text):
+            raise Refusal("invalid_option", f"{text!r} names no instant; {choices}")
+        ms = int(text[1:])
+        return b"%d-%d" % (ms - 1, 2**64 - 1) if ms > 0 else b"0-0"
+    try:
+        return entry_text(event(text))
+    except Refusal as refusal:
+        raise Refusal(refusal.code, f"{refusal}; {choices}") from refusal
+
+
+def place(text):
+    """The two numbers of an entry id."""
+    ms, _, tail = text.partition(b"-")
+    return int(ms), int(tail or 0)
+
+
+def sequenced(candidate, last, given):
+    """The snowflake that an append gets, and what the sequencer then has given if it was asked.
+
+    `last` is the stream's last id as two numbers, `given` the sequencer's last milliseconds and number.
+    """
+    if entry(candidate) > last:
+        return candidate, None
+    ms, seq = max(last[0], given[0]), 0
+    if ms == given[0]:
+        seq = given[1] + 1
+    if seq > 4095 or (ms, SEQUENCER << 12 | seq) <= last:
+        ms, seq = ms + 1, 0
+    return (ms - EPOCH_MS) << 22 | SEQUENCER << 12 | seq, (ms, seq)
 
 
 def check_record(fields):

@@ -6,10 +6,10 @@ import time
 
 import faults
 import law
+import sequencer
 from law import Refusal
 
 PAGE = 1000
-MAX_AHEAD_MS = 60_000
 
 # Only the first record can be refused, since ids rise: then the script ends before it has written anything.
 ALL_OR_NONE = b"""
@@ -55,6 +55,8 @@ class Connection:
 
     def reply(self):
         line = self.input.readline()
+        if not line:
+            raise ConnectionError("the server has closed the connection")
         kind, rest = line[:1], line[1:-2]
         if kind == b"-":
             return ServerError(rest.decode())
@@ -78,6 +80,7 @@ def packed(arguments):
 
 class Bus:
     def __init__(self, url, node, clock):
+        self.url = url
         if node is not None and not 0 <= int(node) <= 1022:
             raise Refusal("invalid_option", f"a host mints with a node of 0 to 1022, not {node}")
         self.node = None if node is None else int(node)
@@ -98,7 +101,7 @@ class Bus:
         if self.node is None:
             raise Refusal("invalid_option", "minting needs a node")
         now = self.now()
-        if faults.bounds_clocks() and self.ahead_of_server > MAX_AHEAD_MS:
+        if faults.bounds_clocks() and self.ahead_of_server > law.MAX_AHEAD_MS:
             raise Refusal(
                 "clock_ahead", f"this clock shows {now} ms, {self.ahead_of_server} ms more than the server's"
             )
@@ -172,6 +175,11 @@ class Bus:
             raise self.refusal(key, error) from error
         return [law.branded(snowflake) for snowflake in snowflakes]
 
+    def append_sequenced(self, queue, stream, fields):
+        key = law.stream_key(queue, stream)
+        law.check_record(fields)
+        return law.branded(sequencer.append(self, self.connection, key, queue, self.mint(), fields))
+
     def top(self, key):
         """The stream's last id, or nothing where there is no stream."""
         try:
@@ -195,6 +203,8 @@ class Bus:
         words = str(error)
         if words.startswith("WRONGTYPE"):
             return Refusal("wrong_type", f"{key.decode()} is no stream")
+        if words.startswith("NOGROUP") or "no such key" in words:
+            return Refusal("no_group", f"{key.decode()} has no such group")
         if "equal or smaller" in words:
             return self.nonmonotonic(self.top(key))
         return Refusal("server", words)

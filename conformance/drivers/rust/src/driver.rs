@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, Refusal};
 use crate::arguments::Arguments;
+use crate::readers::Readers;
 use crate::records::answer_records;
 use echomq::{
     BrandedId, Client, Code, EntryId, EventId, Keyspace, Options, Range, Snowflake, Stream, Timestamp, Trim,
@@ -15,10 +16,11 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 type Answered = Result<Answer, Refusal>;
 
-/// Carries out orders; holds the connections that they have opened.
+/// Carries out orders; holds the connections and readers that they have opened.
 #[derive(Debug, Default)]
 pub struct Driver {
     clients: HashMap<Vec<u8>, Client>,
+    readers: Readers,
 }
 
 impl Driver {
@@ -75,6 +77,10 @@ impl Driver {
                 let id = EventId::parse(arguments.bytes()?)?;
                 Ok(Answer::default().text(stream.append_id(id, arguments.record()?).await?))
             }
+            b"append_sequenced" => {
+                let stream = self.stream(&mut arguments)?;
+                Ok(Answer::default().text(stream.append_sequenced(arguments.record()?).await?))
+            }
             b"append_batch" => self.append_batch(arguments).await,
             b"append_batch_atomic" => {
                 let stream = self.stream(&mut arguments)?;
@@ -88,6 +94,21 @@ impl Driver {
                 Ok(answer_records(reader.all().await?))
             }
             b"trim" => self.trim(arguments).await,
+            b"tail" => {
+                let name = arguments.bytes()?;
+                let stream = self.stream(&mut arguments)?;
+                self.readers.tail(name, stream, arguments).await
+            }
+            b"consumer" => {
+                let name = arguments.bytes()?;
+                let stream = self.stream(&mut arguments)?;
+                self.readers.consumer(name, stream, arguments).await
+            }
+            b"next" => self.readers.next(arguments).await,
+            b"ack" => self.readers.settle(false, arguments).await,
+            b"fail" => self.readers.settle(true, arguments).await,
+            b"stop" => self.readers.stop(arguments).await,
+            b"group.info" => self.group_info(arguments).await,
             _ => Err(Refusal::Unsupported),
         }
     }
@@ -161,6 +182,15 @@ impl Driver {
         };
         arguments.end()?;
         Ok(answer_records(reader.all().await?))
+    }
+
+    async fn group_info(&self, mut arguments: Arguments<'_>) -> Answered {
+        let stream = self.stream(&mut arguments)?;
+        let group = stream.group(&arguments.text()?).await?;
+        arguments.end()?;
+        let lag = group.lag().map(|lag| lag.to_string()).unwrap_or_default();
+        let answer = Answer::default().text(group.pending()).text(lag);
+        Ok(group.consumers().iter().fold(answer, |answer, consumer| answer.text(consumer.name())))
     }
 
     async fn trim(&self, mut arguments: Arguments<'_>) -> Answered {

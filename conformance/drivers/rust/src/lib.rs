@@ -7,6 +7,7 @@ mod answer;
 mod arguments;
 mod driver;
 mod field;
+mod readers;
 mod records;
 
 pub use answer::{Answer, Refusal};

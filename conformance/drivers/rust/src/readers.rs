@@ -1,0 +1,132 @@
+//! Tails and consumers that orders have opened.
+
+use crate::answer::{Answer, Refusal};
+use crate::arguments::Arguments;
+use crate::records::answer_record;
+use echomq::{Code, Consumer, ConsumerOptions, Delivery, EntryId, Failure, Start, Stream, Tail, Tailed};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
+
+/// How long a reader may take to end whose name is given to another.
+const CLOSING: Duration = Duration::from_secs(10);
+
+type Answered = Result<Answer, Refusal>;
+
+/// What a name stands for.
+#[derive(Debug)]
+enum Reader {
+    Tail(Tail),
+    Consumer(Consumer, HashMap<EntryId, Delivery>),
+}
+
+/// All readers, by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Readers(HashMap<Vec<u8>, Reader>);
+
+impl Readers {
+    pub(crate) async fn tail(
+        &mut self,
+        name: Vec<u8>,
+        stream: Stream,
+        mut arguments: Arguments<'_>,
+    ) -> Answered {
+        self.end(&name, CLOSING).await;
+        let after = Start::parse(&arguments.text()?)?;
+        arguments.end()?;
+        self.0.insert(name, Reader::Tail(stream.tail(after).await?));
+        Ok(Answer::default())
+    }
+
+    pub(crate) async fn consumer(
+        &mut self,
+        name: Vec<u8>,
+        stream: Stream,
+        mut arguments: Arguments<'_>,
+    ) -> Answered {
+        self.end(&name, CLOSING).await;
+        let mut options = Vec::new();
+        for option in ["group", "consumer", "start"] {
+            options.push((option.to_owned(), arguments.text()?));
+        }
+        options.extend(arguments.options()?);
+        let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let consumer = stream.consumer(ConsumerOptions::parse(options)?).await?;
+        self.0.insert(name, Reader::Consumer(consumer, HashMap::new()));
+        Ok(Answer::default())
+    }
+
+    pub(crate) async fn next(&mut self, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let until = Instant::now() + Duration::from_millis(arguments.number()?);
+        arguments.end()?;
+        match self.0.get_mut(&name) {
+            Some(Reader::Tail(tail)) => loop {
+                match timeout_at(until.into(), tail.next()).await {
+                    Ok(next) => match next? {
+                        Some(Tailed::Record(record)) => return Ok(answer_record(&record, None)),
+                        None => return Ok(Answer::default()),
+                        // The op answers records alone.
+                        Some(_) => {}
+                    },
+                    Err(_) => return Ok(Answer::default()),
+                }
+            },
+            Some(Reader::Consumer(consumer, in_hand)) => {
+                let Ok(next) = timeout_at(until.into(), consumer.next()).await else {
+                    return Ok(Answer::default());
+                };
+                let Some(delivery) = next? else { return Ok(Answer::default()) };
+                let answer = answer_record(delivery.record(), Some(delivery.attempts()));
+                in_hand.insert(delivery.entry_id(), delivery);
+                Ok(answer)
+            }
+            None => Err(unknown(&name)),
+        }
+    }
+
+    /// Gives an entry its verdict: handled without a reason, failed with one.
+    pub(crate) async fn settle(&mut self, failed: bool, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let entry_id = EntryId::parse(arguments.bytes()?)?;
+        let Some(Reader::Consumer(consumer, in_hand)) = self.0.get_mut(&name) else {
+            return Err(unknown(&name));
+        };
+        let reason = if failed { Some(arguments.bytes()?) } else { None };
+        arguments.end()?;
+        let delivery = in_hand
+            .remove(&entry_id)
+            .ok_or_else(|| Refusal::Refused(Code::State, format!("{entry_id} is not in hand")))?;
+        match reason {
+            Some(reason) => delivery.fail(Failure::new(reason)),
+            None => delivery.ack(),
+        }
+        consumer.flush().await?;
+        Ok(Answer::default())
+    }
+
+    pub(crate) async fn stop(&mut self, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let within = Duration::from_millis(arguments.number()?);
+        arguments.end()?;
+        if self.end(&name, within).await { Ok(Answer::default()) } else { Err(unknown(&name)) }
+    }
+
+    /// Ends a reader, and answers whether there was one of the name.
+    async fn end(&mut self, name: &[u8], within: Duration) -> bool {
+        match self.0.remove(name) {
+            Some(Reader::Tail(tail)) => tail.close(),
+            Some(Reader::Consumer(consumer, in_hand)) => {
+                // Nobody can give them a verdict any longer.
+                drop(in_hand);
+                consumer.stop(within).await;
+            }
+            None => return false,
+        }
+        true
+    }
+}
+
+fn unknown(name: &[u8]) -> Refusal {
+    Refusal::Refused(Code::Closed, format!("no such reader is named {}", name.escape_ascii()))
+}
