@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use echomq::{Code, Options};
+use echomq::{Code, ConsumerOptions, Options, Start};
 use libfuzzer_sys::fuzz_target;
 
 const SECRET: &str = "correct-horse-battery";
@@ -23,6 +23,18 @@ fuzz_target!(|text: &str| {
     for name in Options::NAMES.iter().copied().chain([text]) {
         if let Err(error) = options.set(name, text) {
             assert_eq!(error.code(), Code::InvalidOption);
+        }
+    }
+    if let Err(error) = Start::parse(text) {
+        assert!(matches!(error.code(), Code::InvalidOption | Code::MalformedId | Code::Kind));
+    }
+    let mut options = ConsumerOptions::new("g", Start::New).unwrap();
+    for name in ConsumerOptions::NAMES.iter().copied().chain([text]) {
+        if let Err(error) = options.set(name, text) {
+            assert!(matches!(
+                error.code(),
+                Code::InvalidOption | Code::InvalidName | Code::MalformedId | Code::Kind
+            ));
         }
     }
 });

@@ -338,6 +338,34 @@ mod tests {
     }
 
     #[test]
+    fn entries_of_both_protocols_some_of_them_gone() {
+        let entries = "*2\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nk\r\n$1\r\nv\r\n*2\r\n$3\r\n1-2\r\n";
+        let gone = EntryId::new(1, 2);
+        for (reply, nil) in [("%1\r\n$1\r\ns\r\n", "_\r\n"), ("*1\r\n*2\r\n$1\r\ns\r\n", "*-1\r\n")] {
+            let read = stream_entries(parsed(format!("{reply}{entries}{nil}").as_bytes())).unwrap();
+            assert_eq!(read.len(), 2);
+            assert!(matches!(&read[0], Entry::Record(record) if record.get("k") == Some(b"v")));
+            assert_eq!(read[1], Entry::Removed(gone));
+        }
+        for nothing in ["_\r\n", "*-1\r\n"] {
+            assert_eq!(stream_entries(parsed(nothing.as_bytes())).unwrap(), []);
+        }
+    }
+
+    #[test]
+    fn claimed_entries_of_servers_old_and_new() {
+        let entry = "*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nk\r\n$1\r\nv\r\n";
+        // Before 7.0 there is no third part, and nothing stands in the place of what is gone.
+        let old = format!("*2\r\n$3\r\n0-0\r\n*2\r\n*-1\r\n{entry}");
+        let (cursor, entries, removed) = claimed_entries(parsed(old.as_bytes())).unwrap();
+        assert_eq!((cursor, entries.len(), removed.len()), (EntryId::MIN, 1, 0));
+        let new = format!("*3\r\n$3\r\n1-9\r\n*1\r\n{entry}*1\r\n$3\r\n1-2\r\n");
+        let (cursor, entries, removed) = claimed_entries(parsed(new.as_bytes())).unwrap();
+        assert_eq!((cursor, entries.len()), (EntryId::new(1, 9), 1));
+        assert_eq!(removed, [EntryId::new(1, 2)]);
+    }
+
+    #[test]
     fn a_member_is_found_under_both_protocols() {
         for reply in
             [&b"*4\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n"[..], b"%2\r\n$1\r\na\r\n:1\r\n$1\r\nb\r\n:2\r\n"]
@@ -352,6 +380,10 @@ mod tests {
         #[test]
         fn any_reply_is_read_or_refused(reply in any_reply()) {
             let _ = records(reply.clone());
+            let _ = stream_entries(reply.clone());
+            let _ = claimed_entries(reply.clone());
+            let _ = delivery_count(reply.clone());
+            let _ = pending_entries(reply.clone());
             let _ = member(reply.clone(), "k");
             let _ = server_time(reply.clone());
             let _ = count(reply.clone());

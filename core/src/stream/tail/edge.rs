@@ -145,3 +145,104 @@ impl Place {
         gap
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn at(seq: u64) -> EntryId {
+        EntryId::new(1, seq)
+    }
+
+    /// A stream as the server keeps it: what is there, and how many were ever added.
+    struct Model {
+        entries: Vec<EntryId>,
+        added: u64,
+    }
+
+    impl Model {
+        fn edge(&self) -> Edge {
+            Edge {
+                length: self.entries.len() as u64,
+                added: self.added,
+                first: self.entries.first().copied(),
+                last: if self.added == 0 { EntryId::MIN } else { at(self.added) },
+            }
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Change {
+        Append(u64),
+        Trim(usize),
+        Read(usize),
+    }
+
+    fn change() -> impl Strategy<Value = Change> {
+        prop_oneof![
+            (1..5_u64).prop_map(Change::Append),
+            (0..6_usize).prop_map(Change::Trim),
+            (1..6_usize).prop_map(Change::Read),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is appended and trimmed: a reader from the head is told of a gap exactly where it misses something.
+        #[test]
+        fn a_gap_is_told_exactly_where_something_is_missing(
+            before in 0..6_u64,
+            kept in 0..6_usize,
+            changes in prop::collection::vec(change(), 0..60),
+        ) {
+            let mut model = Model { entries: (1..=before).map(at).collect(), added: before };
+            let cut = model.entries.len().saturating_sub(kept);
+            model.entries.drain(..cut);
+            let mut place = Place::new(Start::Head, &model.edge());
+            // The last entry that was given, or that was gone before the reader began.
+            let mut given = cut as u64;
+            for change in changes {
+                match change {
+                    Change::Append(count) => {
+                        model.entries.extend((model.added + 1..=model.added + count).map(at));
+                        model.added += count;
+                    }
+                    Change::Trim(keep) => {
+                        let cut = model.entries.len().saturating_sub(keep);
+                        model.entries.drain(..cut);
+                    }
+                    Change::Read(count) => {
+                        let behind = model.entries.iter().filter(|entry_id| **entry_id > place.after());
+                        let read: Vec<EntryId> = behind.take(count).copied().collect();
+                        let gap = place.advance(&read, &model.edge());
+                        let next = read.first().map_or(model.added + 1, |entry_id| entry_id.seq());
+                        let missed = next > given + 1;
+                        prop_assert_eq!(gap.is_some(), missed, "{:?} behind {}, read {:?}", gap, given, read);
+                        given = read.last().map_or(if missed { model.added } else { given }, |entry_id| entry_id.seq());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_that_is_gone_is_a_gap_unless_it_was_the_end() {
+        let edge = |first: u64, last: u64| Edge {
+            length: last + 1 - first,
+            added: last,
+            first: (first <= last).then(|| at(first)),
+            last: at(last),
+        };
+        let id = |seq| crate::id::branded::EventId::try_from(EntryId::new(1_735_689_600_000, seq)).unwrap();
+        // It was the end when the reader began: what follows is counted from there.
+        let mut end = Place { after: at(5), number: Some(5), is_entry: true };
+        assert_eq!(end.advance(&[at(6)], &edge(6, 6)), None);
+        // It is gone, and nobody knows what lay behind it.
+        let mut gone = Place { after: at(5), number: None, is_entry: true };
+        assert_eq!(gone.advance(&[at(6)], &edge(6, 6)), Some(Gap::new(at(5), at(6))));
+        // It is still there.
+        let mut there = Place { after: at(5), number: None, is_entry: true };
+        assert_eq!(there.advance(&[at(6)], &edge(5, 6)), None);
+        assert!(Place::new(Start::After(id(1)), &Edge::NOTHING).number.is_none());
+    }
+}
