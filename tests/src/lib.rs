@@ -4,6 +4,7 @@
 //!
 //! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
 //! - [`plain`] reads keys with a client of its own and gives the raw bytes of a reply;
+//! - [`program`] starts programs of all four languages, signals them and reads what they say;
 //! - [`proxy`] stands between a client and a server, records what is sent, and delays, cuts or swallows it;
 //! - [`resp`] finds the ends of replies and commands in captured bytes;
 //! - [`wait`] waits for a condition.
@@ -13,6 +14,7 @@
 
 pub mod certificates;
 pub mod plain;
+pub mod program;
 pub mod proxy;
 pub mod resp;
 pub mod server;
@@ -20,6 +22,7 @@ pub mod wait;
 
 pub use certificates::Certificates;
 pub use plain::Plain;
+pub use program::{Language, Program};
 pub use proxy::{Direction, Ending, Proxy};
 pub use resp::Command;
 pub use server::{Kind, Server, Tls};

@@ -13,6 +13,8 @@ FOLDER = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(FOLDER / "python"), str(FOLDER / "tests" / "support")]
 
 import asynchronous  # noqa: E402
+import draining  # noqa: E402
+import latency  # noqa: E402
 import table  # noqa: E402
 import waiting_calls  # noqa: E402
 from server import Server  # noqa: E402
@@ -38,9 +40,12 @@ def main():
             print(f"round {number + 1} of {rounds}", file=sys.stderr)
             waiting_calls.measure(server, rates, size, given.only)
             asyncio.run(asynchronous.measure(server, rates, size, given.only))
+            draining.measure(server, rates, size, given.only)
+        text = rates.tables(rounds)
+        if given.only in "latency":
+            text += latency.tables(server, short=given.short)
     finally:
         server.stop()
-    text = rates.tables(rounds)
     print(text)
     if given.output:
         given.output.parent.mkdir(parents=True, exist_ok=True)

@@ -9,5 +9,6 @@ FIELDS = {
 }
 PAIRS = list(FIELDS.items())
 BATCH = 1_000
+COUNT = 100
 THREADS = 8
 IN_FLIGHT = 100

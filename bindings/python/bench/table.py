@@ -12,6 +12,8 @@ AIMS = [
     ("asyncio, 1 in flight", "redis.asyncio", 1.0),
     ("asyncio, 100 in flight", "redis.asyncio", 6.0),
     ("asyncio, 100 in flight", "valkey-glide", 2.0),
+    ("consume, waiting", "redis-py", 2.0),
+    ("consume, asyncio", "redis.asyncio", 2.0),
 ]
 
 

@@ -1,12 +1,13 @@
 //! Fields, records and commands, from what a Python user writes to what the core takes.
 
-use crate::error;
 use crate::text::{Text, borrowed, text};
-use echomq::{Code, Fields};
+use crate::{error, instant, text};
+use echomq::{Code, EventId, Fields, Range, Start, Timestamp, Trim};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// As long as it takes: every call has a deadline of its own.
@@ -91,11 +92,64 @@ pub(crate) fn count(value: &Bound<'_, PyAny>, what: &str) -> PyResult<u64> {
 
 /// How long to wait at most: a `timedelta`, or as long as it takes.
 pub(crate) fn within(value: Option<&Bound<'_, PyAny>>) -> PyResult<Duration> {
-    let Some(value) = value else { return Ok(UNBOUNDED) };
+    value.map_or(Ok(UNBOUNDED), |value| duration(value, "within"))
+}
+
+/// How long a stop waits for what is in hand: a `timedelta`, or not at all.
+pub(crate) fn grace(value: Option<&Bound<'_, PyAny>>) -> PyResult<Duration> {
+    value.map_or(Ok(Duration::ZERO), |value| duration(value, "within"))
+}
+
+/// A time that is no option: a `timedelta`, not negative.
+pub(crate) fn duration(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Duration> {
     value.extract::<Duration>().map_err(|failure| {
         if failure.is_instance_of::<PyTypeError>(value.py()) {
-            return PyTypeError::new_err("within is a timedelta");
+            return PyTypeError::new_err(format!("{what} is a timedelta"));
         }
-        error::refuse(value.py(), Code::InvalidOption, "a time to wait is not negative", Some("within"))
+        error::refuse(value.py(), Code::InvalidOption, "a time to wait is not negative", Some(what))
     })
+}
+
+/// The range of two bounds as text; one that is not given is the end of the stream.
+pub(crate) fn range(
+    py: Python<'_>,
+    first: Option<&Bound<'_, PyString>>,
+    last: Option<&Bound<'_, PyString>>,
+) -> PyResult<Range> {
+    let first = first.map_or(Ok(Cow::Borrowed("-")), text::name)?;
+    let last = last.map_or(Ok(Cow::Borrowed("+")), text::name)?;
+    Range::parse(&first, &last).map_err(|error| error::raise(py, &error))
+}
+
+/// The two instants of a window.
+pub(crate) fn window(first: &Bound<'_, PyAny>, last: &Bound<'_, PyAny>) -> PyResult<(Timestamp, Timestamp)> {
+    Ok((instant::timestamp(first, "first")?, instant::timestamp(last, "last")?))
+}
+
+/// How much to keep: exactly one of the two is given.
+pub(crate) fn trim(
+    max_len: Option<&Bound<'_, PyAny>>,
+    min_id: Option<&Bound<'_, PyAny>>,
+    exact: bool,
+) -> PyResult<Trim> {
+    let trim = match (max_len, min_id) {
+        (Some(max_len), None) => Trim::max_len(count(max_len, "max_len")?),
+        (None, Some(min_id)) => Trim::min_id(instant::timestamp(min_id, "min_id")?),
+        _ => return Err(PyTypeError::new_err("trim takes max_len or min_id")),
+    };
+    Ok(if exact { trim.exact() } else { trim })
+}
+
+/// The id that a caller brings.
+pub(crate) fn event_id(id: &Bound<'_, PyString>) -> PyResult<EventId> {
+    EventId::parse(text::text(id, "an id")?).map_err(|error| error::raise(id.py(), &error))
+}
+
+/// Where a group or a tail begins: an instant, or a text for the core to read.
+pub(crate) fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
+    if value.is_instance_of::<PyDateTime>() {
+        return Ok(Start::At(instant::timestamp(value, "start")?));
+    }
+    let text = value.cast::<PyString>().map_err(|_| PyTypeError::new_err("start is a str or a datetime"))?;
+    Start::parse(&text::name(text)?).map_err(|error| error::raise(value.py(), &error))
 }

@@ -6,15 +6,21 @@
 mod aio;
 mod arguments;
 mod client;
+mod consumer;
+mod delivery;
 mod error;
+mod group;
 mod id;
 mod instant;
+mod notice;
 mod options;
 mod panic;
+mod reader;
 mod record;
 mod reply;
 mod status;
 mod stream;
+mod tail;
 mod text;
 mod wait;
 
@@ -28,10 +34,21 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("EPOCH_MS", echomq::EPOCH_MS)?;
     module.add("MAX_NODE", echomq::MAX_NODE)?;
     module.add("OPTION_NAMES", echomq::Options::NAMES)?;
+    module.add("CONSUMER_OPTION_NAMES", echomq::ConsumerOptions::NAMES)?;
+    module
+        .add("NOTICE_KINDS", echomq::NoticeKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())?;
     module.add("CODES", echomq::Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>())?;
     module.add_class::<client::Client>()?;
     module.add_class::<stream::Stream>()?;
-    module.add_class::<stream::Reader>()?;
+    module.add_class::<reader::Reader>()?;
+    module.add_class::<consumer::Consumer>()?;
+    module.add_class::<delivery::Delivery>()?;
+    module.add_class::<notice::Notice>()?;
+    module.add_class::<notice::Notices>()?;
+    module.add_class::<tail::Tail>()?;
+    module.add_class::<tail::Gap>()?;
+    module.add_class::<group::GroupInfo>()?;
+    module.add_class::<group::ConsumerInfo>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<status::Status>()?;
     module.add_class::<id::Id>()?;
@@ -40,6 +57,9 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("AioClient", module.py().get_type::<aio::client::Client>())?;
     module.add("AioStream", module.py().get_type::<aio::stream::Stream>())?;
     module.add("AioReader", module.py().get_type::<aio::reader::Reader>())?;
+    module.add("AioConsumer", module.py().get_type::<aio::consumer::Consumer>())?;
+    module.add("AioNotices", module.py().get_type::<aio::notices::Notices>())?;
+    module.add("AioTail", module.py().get_type::<aio::tail::Tail>())?;
     module.add_function(wrap_pyfunction!(panic::panic_for_tests, module)?)?;
     module.add_function(wrap_pyfunction!(panic::panic_in_runtime_for_tests, module)?)?;
     Ok(())

@@ -1,84 +1,16 @@
-//! `echomq.Stream` and `echomq.Reader`.
+//! `echomq.Stream`.
 
-use crate::record::Record;
+use crate::arguments::{event_id, range, trim, window};
+use crate::consumer::Consumer;
+use crate::group::GroupInfo;
+use crate::options::consumer_options;
+use crate::reader::{Pace, Reader};
+use crate::tail::Tail;
 use crate::wait::wait;
 use crate::{arguments, error, instant, reply, text};
-use echomq::{EventId, Range, Timestamp, Trim, blocking};
-use pyo3::exceptions::PyTypeError;
+use echomq::{EventId, blocking};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
-use std::borrow::Cow;
-use std::vec;
-
-/// The range of two bounds as text; one that is not given is the end of the stream.
-pub(crate) fn range(
-    py: Python<'_>,
-    first: Option<&Bound<'_, PyString>>,
-    last: Option<&Bound<'_, PyString>>,
-) -> PyResult<Range> {
-    let first = first.map_or(Ok(Cow::Borrowed("-")), text::name)?;
-    let last = last.map_or(Ok(Cow::Borrowed("+")), text::name)?;
-    Range::parse(&first, &last).map_err(|error| error::raise(py, &error))
-}
-
-/// The two instants of a window.
-pub(crate) fn window(first: &Bound<'_, PyAny>, last: &Bound<'_, PyAny>) -> PyResult<(Timestamp, Timestamp)> {
-    Ok((instant::timestamp(first, "first")?, instant::timestamp(last, "last")?))
-}
-
-/// How much to keep: exactly one of the two is given.
-pub(crate) fn trim(
-    max_len: Option<&Bound<'_, PyAny>>,
-    min_id: Option<&Bound<'_, PyAny>>,
-    exact: bool,
-) -> PyResult<Trim> {
-    let trim = match (max_len, min_id) {
-        (Some(max_len), None) => Trim::max_len(arguments::count(max_len, "max_len")?),
-        (None, Some(min_id)) => Trim::min_id(instant::timestamp(min_id, "min_id")?),
-        _ => return Err(PyTypeError::new_err("trim takes max_len or min_id")),
-    };
-    Ok(if exact { trim.exact() } else { trim })
-}
-
-/// The id that a caller brings.
-pub(crate) fn event_id(id: &Bound<'_, PyString>) -> PyResult<EventId> {
-    EventId::parse(text::text(id, "an id")?).map_err(|error| error::raise(id.py(), &error))
-}
-
-/// How a reader is to read.
-pub(crate) struct Pace {
-    limit: Option<u64>,
-    page_size: Option<u64>,
-}
-
-impl Pace {
-    pub(crate) fn new(
-        limit: Option<&Bound<'_, PyAny>>,
-        page_size: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Self> {
-        let count = |value: Option<&Bound<'_, PyAny>>, what| {
-            value.map(|value| arguments::count(value, what)).transpose()
-        };
-        Ok(Self { limit: count(limit, "limit")?, page_size: count(page_size, "page_size")? })
-    }
-
-    /// Gives both to a reader, each by the method that takes it.
-    pub(crate) fn set<R>(self, reader: R, limit: impl Fn(R, u64) -> R, page_size: impl Fn(R, u64) -> R) -> R {
-        let reader = match self.limit {
-            Some(records) => limit(reader, records),
-            None => reader,
-        };
-        match self.page_size {
-            Some(records) => page_size(reader, records),
-            None => reader,
-        }
-    }
-
-    fn reader(self, reader: blocking::Reader) -> Reader {
-        let reader = self.set(reader, blocking::Reader::limit, blocking::Reader::page_size);
-        Reader { reader, page: Vec::new().into_iter() }
-    }
-}
+use pyo3::types::{PyDict, PyList, PyString};
 
 /// An append-only log of one queue, made by ``Client.stream``.
 ///
@@ -134,10 +66,23 @@ impl Stream {
         wait(py, || self.0.append_id(id, fields)).map(|id| PyString::new(py, id.as_str()))
     }
 
+    /// Appends one record to a stream that has several writers, and answers its branded id.
+    ///
+    /// Decided on the server, in one round trip: this client's id is kept where it is above the stream's top; else the id
+    /// comes from the queue's sequencer, just above it. Never fails with ``NonmonotonicError``. Fails otherwise as ``append``
+    /// does, with ``StreamAheadError`` when the stream's top is more than a minute ahead of the server's clock, and with
+    /// ``UnknownOutcomeError``, which has the id made here, when the answer was lost: the record may stand above that id.
+    fn append_sequenced<'py>(&self, fields: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+        let py = fields.py();
+        let fields = arguments::fields(fields)?;
+        wait(py, || self.0.append_sequenced(fields)).map(|id| PyString::new(py, id.as_str()))
+    }
+
     /// Appends many records at once. Answers a list with one result for each, in their order: its id, or an exception.
     ///
     /// With ``atomic`` all of them are appended in one step of the server's or none, whatever their number: it answers
-    /// their ids, or raises.
+    /// their ids, or raises. With ``sequenced`` too, and to a stream that has several writers, as by
+    /// ``append_sequenced``.
     ///
     /// >>> with echomq.Client(url, node_id=7) as client:
     /// ...     events = client.stream("codemojex", "batches")
@@ -147,12 +92,20 @@ impl Stream {
     /// ReservedFieldError("a field is named `id`, which the record's own id uses", 'emq:{codemojex}:stream:batches')
     /// >>> first < ids[0] < ids[1]
     /// True
-    #[pyo3(signature = (records, *, atomic = false))]
-    fn append_batch<'py>(&self, records: &Bound<'py, PyAny>, atomic: bool) -> PyResult<Bound<'py, PyAny>> {
+    #[pyo3(signature = (records, *, atomic = false, sequenced = false))]
+    fn append_batch<'py>(
+        &self,
+        records: &Bound<'py, PyAny>,
+        atomic: bool,
+        sequenced: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let py = records.py();
         let records = arguments::records(records)?;
-        if atomic {
-            let ids = wait(py, || self.0.append_batch_atomic(records))?;
+        if atomic || sequenced {
+            let ids = wait(py, || match sequenced {
+                true => self.0.append_batch_sequenced(records),
+                false => self.0.append_batch_atomic(records),
+            })?;
             return Ok(PyList::new(py, ids.iter().map(EventId::as_str))?.into_any());
         }
         let results = wait(py, || self.0.append_batch(records))?;
@@ -252,81 +205,141 @@ impl Stream {
         wait(py, || self.0.trim(trim))
     }
 
+    /// Starts a consumer of one of the stream's groups, which is made where it does not exist yet.
+    ///
+    /// When it answers, the group exists and its place is pinned on the server: what is appended from then on is seen.
+    /// ``start`` says where the group begins if it has to be made: ``"new"``, ``"head"``, an id (what follows it), or an
+    /// instant; it has no default. The other options are those of the table in the README: durations are a ``timedelta``
+    /// or whole milliseconds, and ``None`` leaves an option out.
+    ///
+    /// Fails with ``InvalidOptionError``, ``InvalidNameError``, ``MalformedIdError``, ``KindError``, ``WrongTypeError``,
+    /// ``OutOfMemoryError``, and as ``Client`` does, since a consumer has connections of its own.
+    #[pyo3(signature = (group, **options))]
+    fn consumer(
+        &self,
+        group: &Bound<'_, PyString>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Consumer> {
+        let options = consumer_options(group, options)?;
+        wait(group.py(), || self.0.consumer(options)).map(Consumer::from)
+    }
+
+    /// Follows the stream from a place on, for ever: ``"new"``, ``"head"``, an id (what follows it), or an instant.
+    ///
+    /// When it answers, its place is pinned: what is appended from then on is seen. Fails with ``InvalidOptionError``,
+    /// ``MalformedIdError``, ``KindError``, ``WrongTypeError``, and as ``Client`` does.
+    fn tail(&self, start: &Bound<'_, PyAny>) -> PyResult<Tail> {
+        let place = arguments::start(start)?;
+        wait(start.py(), || self.0.tail(place)).map(Tail::from)
+    }
+
+    /// All consumer groups with their consumers, in the server's order, as they were at one instant. A stream that is not
+    /// there has none.
+    fn groups(&self, py: Python<'_>) -> PyResult<Vec<GroupInfo>> {
+        Ok(wait(py, || self.0.groups())?.into_iter().map(GroupInfo::from).collect())
+    }
+
+    /// One consumer group with its consumers. Fails with ``NoGroupError`` when the group or the stream is not there.
+    fn group(&self, group: &Bound<'_, PyString>) -> PyResult<GroupInfo> {
+        let name = text::name(group)?;
+        wait(group.py(), || self.0.group(&name)).map(GroupInfo::from)
+    }
+
+    /// Makes a consumer group, and the stream where it is missing. Answers whether this call made the group.
+    ///
+    /// A group that is there stays as it is, wherever it stands; ``seek`` moves it. Fails with ``UnknownOutcomeError`` when
+    /// the answer was lost; making it again does no harm.
+    fn create_group(&self, group: &Bound<'_, PyString>, start: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (name, start) = (text::name(group)?, arguments::start(start)?);
+        wait(group.py(), || self.0.create_group(&name, start))
+    }
+
+    /// Moves a consumer group: what is delivered next is the first record of ``start``; see ``consumer``.
+    ///
+    /// What is pending stays pending. Fails with ``NoGroupError``, and with ``UnknownOutcomeError`` when no answer came in
+    /// time; moving it again does no harm.
+    ///
+    /// >>> with echomq.Client(url, node_id=7) as client:
+    /// ...     events = client.stream("codemojex", "seeks")
+    /// ...     id = events.append({"n": "1"})
+    /// ...     made = events.create_group("mailer", "new")
+    /// ...     before = events.group("mailer").last_delivered
+    /// ...     events.seek("mailer", "head")
+    /// ...     before == echomq.Id(id).entry_id, events.group("mailer").last_delivered
+    /// (True, '0-0')
+    fn seek(&self, group: &Bound<'_, PyString>, start: &Bound<'_, PyAny>) -> PyResult<()> {
+        let (name, start) = (text::name(group)?, arguments::start(start)?);
+        wait(group.py(), || self.0.seek(&name, start))
+    }
+
+    /// Removes a consumer for which nothing is pending; looking and removing are one step of the server's.
+    ///
+    /// Fails with ``StateError``, naming how many, when entries are pending for it, ``GoneError`` when the group has no such
+    /// consumer, ``NoGroupError``, and with ``UnknownOutcomeError`` when the answer was lost; asking again does no harm.
+    fn remove_consumer(&self, group: &Bound<'_, PyString>, consumer: &Bound<'_, PyString>) -> PyResult<()> {
+        let (name, consumer) = (text::name(group)?, text::name(consumer)?);
+        wait(group.py(), || self.0.remove_consumer(&name, &consumer))
+    }
+
+    /// Removes all consumers of a group for which nothing is pending and that last asked longer than ``idle`` ago, a
+    /// ``timedelta``, and answers their names.
+    ///
+    /// Fails with ``NoGroupError``, and with ``UnknownOutcomeError`` when the answer was lost; asking again does no harm.
+    fn sweep_consumers(&self, group: &Bound<'_, PyString>, idle: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+        let (name, idle) = (text::name(group)?, arguments::duration(idle, "idle")?);
+        wait(group.py(), || self.0.sweep_consumers(&name, idle))
+    }
+
+    /// Removes a consumer group with all that is pending in it. Answers whether the group was there. The records stay.
+    ///
+    /// Fails with ``UnknownOutcomeError`` when the answer was lost.
+    fn remove_group(&self, group: &Bound<'_, PyString>) -> PyResult<bool> {
+        let name = text::name(group)?;
+        wait(group.py(), || self.0.remove_group(&name))
+    }
+
+    /// Reads the dead letters, oldest first: what consumer groups gave up after its last attempt. See ``read``.
+    ///
+    /// A dead letter is a record with an id of its own and the fields ``origin`` (the id that it had), ``group``,
+    /// ``attempts``, ``error`` and ``at`` (Unix milliseconds), and behind them its own fields as they were.
+    ///
+    /// >>> with echomq.Client(url, node_id=7) as client:
+    /// ...     events = client.stream("codemojex", "dead-letters")
+    /// ...     id = events.append({"kind": "guessed"})
+    /// ...     with events.consumer("mailer", start="head", max_attempts=1) as consumer:
+    /// ...         next(consumer).fail("no such address")
+    /// ...         consumer.flush()
+    /// ...     [letter] = events.dead_letters()
+    /// ...     again = events.put_back(letter.id)
+    /// ...     [record.get("kind") for record in events.read(again)], events.dead_letters().all()
+    /// (['guessed'], [])
+    /// >>> letter.get("origin") == id, letter.get("error"), letter.get("attempts")
+    /// (True, 'no such address', '1')
+    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None))]
+    fn dead_letters(
+        &self,
+        py: Python<'_>,
+        first: Option<&Bound<'_, PyString>>,
+        last: Option<&Bound<'_, PyString>>,
+        limit: Option<&Bound<'_, PyAny>>,
+        page_size: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Reader> {
+        Ok(Pace::new(limit, page_size)?.reader(self.0.dead_letters(range(py, first, last)?)))
+    }
+
+    /// Puts a dead letter back: its own fields become a new record of the stream, appended as by ``append_sequenced``, whose
+    /// id is answered, and it is gone from the dead letters, in one step.
+    ///
+    /// Fails with ``GoneError`` where there is no such dead letter, ``StateError`` where the entry of that id is none,
+    /// ``StreamAheadError``, ``ClockAheadError``, and with ``UnknownOutcomeError``, which has the id that the record may have,
+    /// when an answer was lost. Putting it back again does no harm.
+    #[pyo3(signature = (id, /))]
+    fn put_back<'py>(&self, id: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyString>> {
+        let (py, id) = (id.py(), event_id(id)?);
+        wait(py, || self.0.put_back(id)).map(|id| PyString::new(py, id.as_str()))
+    }
+
     fn __repr__(&self) -> String {
         format!("<echomq.Stream {}>", self.0.key())
-    }
-}
-
-/// The records of a range, asked for a page at a time: an iterator of ``Record``, made by ``Stream.read`` and its kin.
-///
-/// Records appended while it is read are seen when they lie in the range ahead of it. After an exception it can be asked
-/// again and goes on where it was.
-///
-/// >>> with echomq.Client(url, node_id=7) as client:
-/// ...     numbers = client.stream("codemojex", "readers")
-/// ...     ids = numbers.append_batch([{"n": str(n)} for n in range(5)])
-/// ...     reader = numbers.read(page_size=2)
-/// ...     next(reader).get("n")
-/// ...     [record.get("n") for record in reader.next_page()]
-/// ...     [record.get("n") for record in reader.next_page()]
-/// ...     [record.get("n") for record in reader.all()]
-/// '0'
-/// ['1']
-/// ['2', '3']
-/// ['4']
-#[pyclass(module = "echomq")]
-pub(crate) struct Reader {
-    reader: blocking::Reader,
-    page: vec::IntoIter<echomq::Record>,
-}
-
-#[pymethods]
-impl Reader {
-    /// The next page as a list, or what is left of the one under way; ``None`` at the end of the range.
-    fn next_page(&mut self, py: Python<'_>) -> PyResult<Option<Vec<Record>>> {
-        if self.page.len() == 0 && !self.turn(py)? {
-            return Ok(None);
-        }
-        Ok(Some(self.page.by_ref().map(Record::from).collect()))
-    }
-
-    /// All records that are left, as a list.
-    fn all(&mut self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        let mut records: Vec<echomq::Record> = self.page.by_ref().collect();
-        loop {
-            match wait(py, || self.reader.next_page()) {
-                Ok(Some(page)) => records.extend(page),
-                Ok(None) => return Ok(records.into_iter().map(Record::from).collect()),
-                Err(raised) => {
-                    self.page = records.into_iter();
-                    return Err(raised);
-                }
-            }
-        }
-    }
-
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Record>> {
-        if self.page.len() == 0 && !self.turn(py)? {
-            return Ok(None);
-        }
-        Ok(self.page.next().map(Record::from))
-    }
-
-    fn __repr__(&self) -> &'static str {
-        "<echomq.Reader>"
-    }
-}
-
-impl Reader {
-    /// Asks for the next page; false at the end.
-    fn turn(&mut self, py: Python<'_>) -> PyResult<bool> {
-        let page = wait(py, || self.reader.next_page())?;
-        let more = page.is_some();
-        self.page = page.unwrap_or_default().into_iter();
-        Ok(more)
     }
 }

@@ -4,6 +4,9 @@ use crate::error;
 use echomq::Result;
 use pyo3::prelude::*;
 use std::cell::RefCell;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+use tokio::time::timeout;
 
 thread_local! {
     /// What a signal handler raised while this thread waited.
@@ -35,5 +38,47 @@ pub(crate) fn interrupted() -> bool {
         }
         // The interpreter ends, and nobody takes the answer any longer.
         None => true,
+    }
+}
+
+/// How long a thread waits at most before it looks for signals.
+const STEP: Duration = Duration::from_millis(100);
+
+/// Waits for something that a reader of the core gives, while other threads of Python run: nothing where it did not come
+/// within that time, or once `left` says that nobody wants it any longer.
+///
+/// The future loses nothing when it is dropped. Signals are looked for meanwhile, and what their handlers raise ends the
+/// wait.
+pub(crate) fn wait_for<T: Send>(
+    py: Python<'_>,
+    future: impl Future<Output = T> + Send,
+    within: Duration,
+    left: impl Fn() -> bool,
+) -> PyResult<Option<T>> {
+    let runtime = error::runtime(py)?;
+    let until = Instant::now().checked_add(within);
+    let mut future = pin!(future);
+    while !left() {
+        let step = until.map_or(STEP, |until| STEP.min(until.saturating_duration_since(Instant::now())));
+        let waiting = future.as_mut();
+        if let Ok(found) = py.detach(|| runtime.block_on(async { timeout(step, waiting).await })) {
+            return Ok(Some(found));
+        }
+        py.check_signals()?;
+        if step < STEP {
+            break;
+        }
+    }
+    Ok(None)
+}
+
+/// Waits as long as it takes; see [`wait_for`].
+pub(crate) fn wait_for_ever<T: Send>(py: Python<'_>, future: impl Future<Output = T> + Send) -> PyResult<T> {
+    let mut future = pin!(future);
+    loop {
+        // It ends with the answer or with what a signal raised.
+        if let Some(found) = wait_for(py, future.as_mut(), Duration::MAX, || false)? {
+            return Ok(found);
+        }
     }
 }

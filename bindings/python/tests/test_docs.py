@@ -8,7 +8,7 @@ from pathlib import Path
 
 import echomq
 import pytest
-from echomq import _echomq
+from echomq import _echomq, _handlers
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 GLOBALS = {"echomq": echomq, "asyncio": asyncio, "datetime": datetime, "timedelta": timedelta, "UTC": UTC}
@@ -16,7 +16,7 @@ GLOBALS = {"echomq": echomq, "asyncio": asyncio, "datetime": datetime, "timedelt
 
 def examples():
     finder = doctest.DocTestFinder()
-    found = [test for module in (echomq, echomq.aio, echomq.errors) for test in finder.find(module)]
+    found = [test for module in (echomq, echomq.aio, echomq.errors, _handlers) for test in finder.find(module)]
     return {test.name: test for test in found if test.examples}
 
 
@@ -38,9 +38,11 @@ def test_the_readme(url):
     run(doctest.DocTestParser().get_doctest(text, {}, "README.md", str(README), 0), url)
 
 
-def test_the_readme_lists_every_option():
+def test_the_readme_lists_every_option_and_notice():
     rows = re.findall(r"^\| (`.*?`) \|", README.read_text(encoding="utf-8"), re.MULTILINE)
-    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == _echomq.OPTION_NAMES
+    consumer = [name for name in _echomq.CONSUMER_OPTION_NAMES if name != "group"]
+    expected = consumer + _echomq.NOTICE_KINDS + _echomq.OPTION_NAMES
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == expected
 
 
 def public():

@@ -51,7 +51,8 @@ def test_a_panic_is_an_exception(url):
 
 
 def test_a_client_is_no_argument_of_another_process(client, stream):
-    for value in (client, stream, stream.read()):
+    consumer, tail = stream.consumer("g", start="new"), stream.tail("new")
+    for value in (client, stream, stream.read(), consumer, consumer.notices(), tail):
         with pytest.raises(TypeError, match="pickle"):
             pickle.dumps(value)
     assert pickle.loads(pickle.dumps(echomq.ClosedError("why"))).code == "closed"

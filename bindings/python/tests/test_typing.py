@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from echomq import _echomq
-from echomq._types import Options
+from echomq._types import ConsumerOptions, Options
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -29,3 +29,4 @@ def test_mypy_is_content(what):
 
 def test_every_option_has_a_type():
     assert list(Options.__annotations__) == _echomq.OPTION_NAMES
+    assert ["group", *ConsumerOptions.__annotations__] == _echomq.CONSUMER_OPTION_NAMES

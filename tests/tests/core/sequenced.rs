@@ -243,7 +243,7 @@ async fn a_hundred_callers_that_meet_an_emptied_script_cache() {
             let calls = (0..100).map(|n| bus.stream.append_sequenced([("n", n.to_string())]));
             ids.extend(join_all(calls).await.into_iter().map(|id| id.unwrap().to_string()));
         }
-        // Those that were asked again first go first, so order among the calls is the order of their answers.
+        // All of them were asked again, in their order.
         let stored: Vec<String> =
             entries(&mut bus.plain).into_iter().map(|(_, fields)| fields[1].clone()).collect();
         assert_eq!(stored, ids);

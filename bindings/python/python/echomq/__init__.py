@@ -1,28 +1,37 @@
 """echomq: an event bus for applications written in several languages, on Valkey or Redis Streams.
 
 A *stream* is an append-only log whose records carry a 14-byte branded id made by the writer, so that stream order, id
-order and the order of making are one. It is written by ``Stream.append`` and its kin and read by id or by instant.
+order and the order of making are one. It is written by ``Stream.append`` and its kin, read by id or by instant, and
+followed by ``Stream.tail``; groups consume it through ``Stream.consumer``.
 
 Start with ``Client``, whose calls wait, or with ``echomq.aio.Client`` in an event loop.
 """
 
-from . import aio
+from . import _handlers, aio
 from ._echomq import (
     CORE_VERSION,
     EPOCH_MS,
     MAX_NODE,
     VERSION_KEY,
     Client,
+    Consumer,
+    ConsumerInfo,
+    Delivery,
+    Gap,
+    GroupInfo,
     Id,
     Keyspace,
+    Notice,
+    Notices,
     Reader,
     Record,
     Status,
     Stream,
+    Tail,
     slot,
 )
 from ._echomq import VERSION as __version__
-from ._types import Fields, Options, Text
+from ._types import ConsumerOptions, Fields, Options, Text
 from .errors import (
     AuthError,
     ClockAheadError,
@@ -65,11 +74,17 @@ __all__ = [
     "Client",
     "ClockAheadError",
     "ClosedError",
+    "Consumer",
+    "ConsumerInfo",
+    "ConsumerOptions",
+    "Delivery",
     "DisconnectedError",
     "EchoMQError",
     "Fields",
     "FloorError",
+    "Gap",
     "GoneError",
+    "GroupInfo",
     "Id",
     "InvalidNameError",
     "InvalidOptionError",
@@ -82,6 +97,8 @@ __all__ = [
     "NoGroupError",
     "NodeLeaseLostError",
     "NonmonotonicError",
+    "Notice",
+    "Notices",
     "Options",
     "OutOfMemoryError",
     "OverloadedError",
@@ -94,6 +111,7 @@ __all__ = [
     "Status",
     "Stream",
     "StreamAheadError",
+    "Tail",
     "Text",
     "TimeoutError",
     "TlsError",
@@ -105,3 +123,5 @@ __all__ = [
     "aio",
     "slot",
 ]
+
+_handlers.attach(Consumer, aio.Consumer)

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
-from typing import Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
 Text: TypeAlias = str | bytes | bytearray | memoryview
 """A name or a value: ``str`` is UTF-8 with ``surrogateescape``."""
@@ -46,3 +46,20 @@ class Options(TypedDict, total=False):
     tls_certificate: str | PathLike[str] | None
     tls_key: str | PathLike[str] | None
     clock: int | None
+
+
+class ConsumerOptions(TypedDict, total=False):
+    """What ``Stream.consumer`` takes by keyword; the README has the table. ``None`` leaves an option out."""
+
+    start: Required[str | datetime]
+    consumer: str | None
+    count: int | None
+    beat: timedelta | int | None
+    min_idle: timedelta | int | None
+    max_attempts: int | Literal["none"] | None
+    retry: timedelta | int | tuple[timedelta | int, timedelta | int] | Literal["none"] | None
+    concurrency: int | None
+    order_by: str | None
+    on_foreign: Literal["deliver", "skip", "fail"] | None
+    max_n: int | None
+    max_wait: timedelta | int | None

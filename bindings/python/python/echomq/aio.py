@@ -4,7 +4,10 @@ It also runs on other loops with asyncio's interface, such as uvloop.
 """
 
 from ._echomq import AioClient as Client
+from ._echomq import AioConsumer as Consumer
+from ._echomq import AioNotices as Notices
 from ._echomq import AioReader as Reader
 from ._echomq import AioStream as Stream
+from ._echomq import AioTail as Tail
 
-__all__ = ["Client", "Reader", "Stream"]
+__all__ = ["Client", "Consumer", "Notices", "Reader", "Stream", "Tail"]

@@ -2,6 +2,11 @@
 
 mod bell;
 pub(crate) mod client;
+pub(crate) mod consumer;
+mod lazy;
+pub(crate) mod notices;
 pub(crate) mod queue;
 pub(crate) mod reader;
 pub(crate) mod stream;
+pub(crate) mod tail;
+mod waiting;

@@ -18,18 +18,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Makes the object of an answer, on the thread of the loop. It does not run for a future that was cancelled.
 type Answer = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
+/// What the loop is to do.
+enum Item {
+    /// Give a future its answer.
+    Answer(Py<PyAny>, Answer),
+    /// Whatever else is to be done on its thread.
+    Job(Box<dyn FnOnce(Python<'_>) + Send>),
+}
+
 /// What waits for the loop.
 struct Queue {
-    answers: Mutex<Vec<(Py<PyAny>, Answer)>>,
+    items: Mutex<Vec<Item>>,
     bell: Bell,
 }
 
 impl Queue {
-    fn put(&self, future: Py<PyAny>, answer: Answer) {
-        let mut answers = locked(&self.answers);
-        let first = answers.is_empty();
-        answers.push((future, answer));
-        drop(answers);
+    fn put(&self, item: Item) {
+        let mut items = locked(&self.items);
+        let first = items.is_empty();
+        items.push(item);
+        drop(items);
         if first {
             self.bell.ring();
         }
@@ -49,11 +57,11 @@ impl Drain {
     fn __call__(&self, py: Python<'_>) {
         // In this order: what comes in between rings again.
         self.0.bell.hush();
-        let answers = mem::take(&mut *locked(&self.0.answers));
-        for (future, answer) in answers {
-            let future = future.bind(py);
-            if let Err(failure) = settle(future, answer) {
-                failure.write_unraisable(py, Some(future));
+        let items = mem::take(&mut *locked(&self.0.items));
+        for item in items {
+            match item {
+                Item::Answer(future, answer) => settle_or_report(future.bind(py), answer),
+                Item::Job(job) => job(py),
             }
         }
     }
@@ -62,7 +70,7 @@ impl Drain {
 /// Gives a future its answer, unless it was cancelled.
 fn settle(future: &Bound<'_, PyAny>, answer: Answer) -> PyResult<()> {
     let py = future.py();
-    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
+    if is_done(future) {
         return Ok(());
     }
     let answer = catch_unwind(AssertUnwindSafe(|| answer(py))).unwrap_or_else(|_| Err(panic::exception()));
@@ -71,6 +79,19 @@ fn settle(future: &Bound<'_, PyAny>, answer: Answer) -> PyResult<()> {
         Err(raised) => future.call_method1(intern!(py, "set_exception"), (raised.into_value(py),))?,
     };
     Ok(())
+}
+
+/// Settles a future where nobody can be told of a failure.
+fn settle_or_report(future: &Bound<'_, PyAny>, answer: Answer) {
+    if let Err(failure) = settle(future, answer) {
+        failure.write_unraisable(future.py(), Some(future));
+    }
+}
+
+/// Whether a future has its answer or was cancelled.
+pub(crate) fn is_done(future: &Bound<'_, PyAny>) -> bool {
+    let done = future.call_method0(intern!(future.py(), "done"));
+    done.and_then(|done| done.is_truthy()).unwrap_or(true)
 }
 
 /// One event loop and its queue.
@@ -99,7 +120,7 @@ impl LoopQueue {
     fn open(event_loop: &Bound<'_, PyAny>) -> PyResult<Arc<Self>> {
         let py = event_loop.py();
         let bell = Bell::new().map_err(|error| PyOSError::new_err(error.to_string()))?;
-        let queue = Arc::new(Queue { answers: Mutex::new(Vec::new()), bell });
+        let queue = Arc::new(Queue { items: Mutex::new(Vec::new()), bell });
         let drain = Py::new(py, Drain(queue.clone()))?;
         event_loop.call_method1(intern!(py, "add_reader"), (queue.bell.descriptor(), drain))?;
         let create_future = event_loop.getattr(intern!(py, "create_future"))?.unbind();
@@ -115,6 +136,21 @@ impl LoopQueue {
     fn is_closed(&self, py: Python<'_>) -> bool {
         let closed = self.event_loop.bind(py).call_method0(intern!(py, "is_closed"));
         closed.and_then(|closed| closed.is_truthy()).unwrap_or(true)
+    }
+
+    /// A future of the loop, to be settled on its thread.
+    pub(crate) fn future(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.create_future.call0(py)
+    }
+
+    /// Has the loop do something on its thread.
+    pub(crate) fn post(&self, job: impl FnOnce(Python<'_>) + Send + 'static) {
+        self.queue.put(Item::Job(Box::new(job)));
+    }
+
+    /// Gives a future of the loop its answer, on its thread.
+    pub(crate) fn settle(&self, py: Python<'_>, future: Py<PyAny>, answer: PyResult<Py<PyAny>>) {
+        settle_or_report(future.bind(py), Box::new(|_| answer));
     }
 
     /// A future of the loop, and the promise to settle it.
@@ -164,7 +200,7 @@ impl Promise {
     /// Settles the future with what the function makes when the loop gets to it.
     pub(crate) fn keep(mut self, answer: impl FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send + 'static) {
         if let Some(future) = self.future.take() {
-            self.queue.put(future, Box::new(answer));
+            self.queue.put(Item::Answer(future, Box::new(answer)));
         }
     }
 }
@@ -172,7 +208,7 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         if let Some(future) = self.future.take() {
-            self.queue.put(future, Box::new(|_| Err(panic::exception())));
+            self.queue.put(Item::Answer(future, Box::new(|_| Err(panic::exception()))));
         }
     }
 }

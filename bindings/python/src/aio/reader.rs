@@ -2,8 +2,8 @@
 
 use super::queue::{LoopQueue, Promise};
 use crate::error;
+use crate::reader::Pace;
 use crate::record::Record;
-use crate::stream::Pace;
 use echomq::Code;
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;

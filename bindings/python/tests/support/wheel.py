@@ -12,6 +12,7 @@ EXPECTED = {
     "__init__.py",
     "_echomq.abi3.so",
     "_echomq.pyi",
+    "_handlers.py",
     "_types.py",
     "aio.py",
     "errors.py",

@@ -53,6 +53,54 @@ async def asynchronous(url: str) -> int:
         return len(kinds) + await events.trim(max_len=0) + await client.close()
 
 
+def handle(delivery: echomq.Delivery) -> None:
+    kind: str | None = delivery.record.get("kind")
+    if kind is None:
+        delivery.fail(b"no kind", delay=timedelta(seconds=1))
+    print(delivery.id, delivery.entry_id, delivery.attempts, delivery.group)
+
+
+async def handle_later(batch: list[echomq.Delivery]) -> None:
+    for delivery in batch:
+        delivery.ack()
+
+
+def consuming(events: echomq.Stream, now: datetime) -> int:
+    options: echomq.ConsumerOptions = {"start": now, "retry": (100, timedelta(seconds=5)), "min_idle": 30_000}
+    with events.consumer("mailer", **options) as consumer:
+        consumer.run(handle)
+        consumer.run_batches(lambda batch: batch[0].give_back())
+        for delivery in consumer:
+            delivery.extend()
+        notice: echomq.Notice = next(consumer.notices())
+        one: echomq.Delivery | None = consumer.next(timedelta(0))
+        print(notice.kind, notice.entry_id, notice.attempts, notice.code, one, consumer.next_batch())
+        left: int = consumer.stop(timedelta(seconds=1))
+    for found in events.tail("new"):
+        place: str | None = found.from_ if isinstance(found, echomq.Gap) else found.id
+        print(place)
+    group: echomq.GroupInfo = events.group("mailer")
+    lag: int | None = group.lag
+    ids: list[str] = events.append_batch([{}], sequenced=True)
+    print(lag, ids, [consumer.idle for consumer in group.consumers], events.put_back(events.append_sequenced({})))
+    return left
+
+
+async def consuming_later(events: echomq.aio.Stream) -> int:
+    consumer = await events.consumer("mailer", start="head", concurrency=4)
+    await consumer.run(handle)
+    await consumer.run_batches(handle_later)
+    async for delivery in consumer:
+        delivery.ack()
+    batch: list[echomq.Delivery] = await consumer.next_batch()
+    kinds: list[str] = [notice.kind async for notice in consumer.notices()]
+    async with events.tail("head") as tail:
+        first: echomq.Record | echomq.Gap = await anext(tail)
+    made: bool = await events.create_group("mailer", "new")
+    print(batch, kinds, first, made, await events.sweep_consumers("mailer", timedelta(hours=1)))
+    return await consumer.stop()
+
+
 identity = echomq.Id("EVT0NgWEfAER90")
 parts: tuple[str, int, int, str | None, datetime] = (
     identity.namespace,

@@ -18,5 +18,10 @@ async def mistakes(client: echomq.Client, aio: echomq.aio.Client, now: datetime)
     client.close(5)  # type: ignore[arg-type]
     echomq.Client("redis://h", no_such_option=1)  # type: ignore[call-arg]
     echomq.Client("redis://h", node_id="7")  # type: ignore[arg-type]
+    events.consumer("g")  # type: ignore[call-arg]
+    events.consumer("g", start=5)  # type: ignore[arg-type]
+    events.consumer("g", start="head", counts=5)  # type: ignore[call-arg]
+    events.tail()  # type: ignore[call-arg]
+    events.tail("head").from_  # type: ignore[attr-defined]  # noqa: B018
     for record in aio.stream("q", "s").read():  # type: ignore[attr-defined]
         print(record)

@@ -1,0 +1,117 @@
+//! `echomq.Reader`.
+
+use crate::arguments;
+use crate::record::Record;
+use crate::wait::wait;
+use echomq::blocking;
+use pyo3::prelude::*;
+use std::vec;
+
+/// How a reader is to read.
+pub(crate) struct Pace {
+    limit: Option<u64>,
+    page_size: Option<u64>,
+}
+
+impl Pace {
+    pub(crate) fn new(
+        limit: Option<&Bound<'_, PyAny>>,
+        page_size: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let count = |value: Option<&Bound<'_, PyAny>>, what| {
+            value.map(|value| arguments::count(value, what)).transpose()
+        };
+        Ok(Self { limit: count(limit, "limit")?, page_size: count(page_size, "page_size")? })
+    }
+
+    /// Gives both to a reader, each by the method that takes it.
+    pub(crate) fn set<R>(self, reader: R, limit: impl Fn(R, u64) -> R, page_size: impl Fn(R, u64) -> R) -> R {
+        let reader = match self.limit {
+            Some(records) => limit(reader, records),
+            None => reader,
+        };
+        match self.page_size {
+            Some(records) => page_size(reader, records),
+            None => reader,
+        }
+    }
+
+    pub(crate) fn reader(self, reader: blocking::Reader) -> Reader {
+        let reader = self.set(reader, blocking::Reader::limit, blocking::Reader::page_size);
+        Reader { reader, page: Vec::new().into_iter() }
+    }
+}
+
+/// The records of a range, asked for a page at a time: an iterator of ``Record``, made by ``Stream.read`` and its kin.
+///
+/// Records appended while it is read are seen when they lie in the range ahead of it. After an exception it can be asked
+/// again and goes on where it was.
+///
+/// >>> with echomq.Client(url, node_id=7) as client:
+/// ...     numbers = client.stream("codemojex", "readers")
+/// ...     ids = numbers.append_batch([{"n": str(n)} for n in range(5)])
+/// ...     reader = numbers.read(page_size=2)
+/// ...     next(reader).get("n")
+/// ...     [record.get("n") for record in reader.next_page()]
+/// ...     [record.get("n") for record in reader.next_page()]
+/// ...     [record.get("n") for record in reader.all()]
+/// '0'
+/// ['1']
+/// ['2', '3']
+/// ['4']
+#[pyclass(module = "echomq")]
+pub(crate) struct Reader {
+    reader: blocking::Reader,
+    page: vec::IntoIter<echomq::Record>,
+}
+
+#[pymethods]
+impl Reader {
+    /// The next page as a list, or what is left of the one under way; ``None`` at the end of the range.
+    fn next_page(&mut self, py: Python<'_>) -> PyResult<Option<Vec<Record>>> {
+        if self.page.len() == 0 && !self.turn(py)? {
+            return Ok(None);
+        }
+        Ok(Some(self.page.by_ref().map(Record::from).collect()))
+    }
+
+    /// All records that are left, as a list.
+    fn all(&mut self, py: Python<'_>) -> PyResult<Vec<Record>> {
+        let mut records: Vec<echomq::Record> = self.page.by_ref().collect();
+        loop {
+            match wait(py, || self.reader.next_page()) {
+                Ok(Some(page)) => records.extend(page),
+                Ok(None) => return Ok(records.into_iter().map(Record::from).collect()),
+                Err(raised) => {
+                    self.page = records.into_iter();
+                    return Err(raised);
+                }
+            }
+        }
+    }
+
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Record>> {
+        if self.page.len() == 0 && !self.turn(py)? {
+            return Ok(None);
+        }
+        Ok(self.page.next().map(Record::from))
+    }
+
+    fn __repr__(&self) -> &'static str {
+        "<echomq.Reader>"
+    }
+}
+
+impl Reader {
+    /// Asks for the next page; false at the end.
+    fn turn(&mut self, py: Python<'_>) -> PyResult<bool> {
+        let page = wait(py, || self.reader.next_page())?;
+        let more = page.is_some();
+        self.page = page.unwrap_or_default().into_iter();
+        Ok(more)
+    }
+}
