@@ -13,7 +13,8 @@ defmodule EchoMQ.Bench do
   @loads [
     {"single", "append, 1 in flight", 4_000, nil},
     {"flight", "append, 64 in flight", 64_000, 0.3},
-    {"batch", "batch of 1000", 100_000, 0.7}
+    {"batch", "batch of 1000", 100_000, 0.7},
+    {"consume", "consume, count 100", 100_000, 0.5}
   ]
 
   @in_flight 64
@@ -37,7 +38,13 @@ defmodule EchoMQ.Bench do
       end
 
     rates = for {round, key, rate} <- measured, round > 0, do: {key, rate}
-    report(Enum.group_by(rates, &elem(&1, 0), &elem(&1, 1)), rounds, options[:out])
+
+    text =
+      report(Enum.group_by(rates, &elem(&1, 0), &elem(&1, 1)), rounds) <>
+        latencies(div(5_000, part), bus, core) <> if(options[:short], do: "", else: memory(bus))
+
+    IO.write(text)
+    if options[:out], do: File.write!(options[:out], text)
     EchoMQ.Connector.close(bus, :infinity)
     Server.remove(server)
   end
@@ -50,6 +57,12 @@ defmodule EchoMQ.Bench do
     receive do
       {^core, {:data, {:eol, seconds}}} -> String.to_float(seconds)
     end
+  end
+
+  defp seconds(:elixir, "consume", records, bus, _core) do
+    run("batch", records, bus)
+    {micros, :ok} = :timer.tc(fn -> consume(records, bus) end)
+    micros / 1_000_000
   end
 
   defp seconds(:elixir, load, records, bus, _core) do
@@ -76,6 +89,128 @@ defmodule EchoMQ.Bench do
     end)
   end
 
+  # A handler that does nothing but count. Its process is the only one that counts.
+  defp consume(records, bus) do
+    {test, seen} = {self(), :counters.new(1, [])}
+
+    handler = fn _message ->
+      :counters.add(seen, 1, 1)
+      if :counters.get(seen, 1) == records, do: send(test, :all)
+      :ok
+    end
+
+    consumer = consumer(bus, :head, handler)
+
+    receive do
+      :all -> {:ok, 0} = EchoMQ.StreamConsumer.stop(consumer, 60_000)
+    end
+
+    :ok
+  end
+
+  defp consumer(bus, start, handler) do
+    {:ok, consumer} =
+      EchoMQ.StreamConsumer.start_link(
+        conn: bus,
+        queue: "bench",
+        stream: "elixir",
+        group: "bench",
+        group_start: start,
+        count: 100,
+        handler: handler
+      )
+
+    consumer
+  end
+
+  defp latencies(records, bus, core) do
+    rows =
+      for who <- [:elixir, :core] do
+        {:ok, _} = EchoMQ.Connector.command(bus, ["FLUSHALL"])
+        [who(who) | for(late <- latency(who, records, bus, core), do: "#{round(late * 1_000_000)} µs")]
+      end
+
+    table = table([["append to handler", "half within", "99 of 100 within"], ["---", "---:", "---:"] | rows])
+    "\nAt 1 000 records a second, #{records} of them:\n\n#{table}\n"
+  end
+
+  defp latency(:core, records, _bus, core) do
+    Port.command(core, "latency #{records}\n")
+
+    receive do
+      {^core, {:data, {:eol, found}}} -> found |> String.split() |> Enum.map(&String.to_float/1)
+    end
+  end
+
+  defp latency(:elixir, records, bus, _core) do
+    test = self()
+
+    handler = fn message ->
+      send(test, {:late, micros() - String.to_integer(message.payload["at"])})
+      :ok
+    end
+
+    consumer = consumer(bus, :new, handler)
+    begin = micros()
+
+    for n <- 1..records do
+      wait(begin + n * 1_000)
+      at = Integer.to_string(micros())
+      {:ok, _} = EchoMQ.Stream.append(bus, "bench", "elixir", Map.put(@fields, "at", at))
+    end
+
+    late =
+      for _ <- 1..records do
+        receive do
+          {:late, micros} -> micros
+        end
+      end
+
+    {:ok, 0} = EchoMQ.StreamConsumer.stop(consumer, 60_000)
+    late = Enum.sort(late)
+    for place <- [div(records, 2), div(records * 99, 100)], do: Enum.at(late, place) / 1_000_000
+  end
+
+  defp micros, do: System.monotonic_time(:microsecond)
+
+  # The VM's own timer is of whole milliseconds.
+  defp wait(until), do: if(micros() < until, do: Process.sleep(1) && wait(until))
+
+  # A million deliveries, and what the VM and its native part hold after a tenth and after all of them.
+  defp memory(bus) do
+    {:ok, _} = EchoMQ.Connector.command(bus, ["FLUSHALL"])
+    {test, seen} = {self(), :counters.new(1, [])}
+
+    handler = fn _message ->
+      :counters.add(seen, 1, 1)
+      if rem(:counters.get(seen, 1), 100_000) == 0, do: send(test, :filled)
+      :ok
+    end
+
+    consumer = consumer(bus, :head, handler)
+
+    resident =
+      for _ <- 1..10 do
+        run("batch", 100_000, bus)
+
+        receive do
+          :filled -> :ok
+        end
+
+        {:ok, _} = EchoMQ.Stream.trim(bus, "bench", "elixir", {:maxlen, 0, false})
+        resident()
+      end
+
+    {:ok, 0} = EchoMQ.StreamConsumer.stop(consumer, 60_000)
+    [first, last] = for kilobytes <- [hd(resident), List.last(resident)], do: "#{div(kilobytes, 1024)} MB"
+    "\nResident after 100 000 deliveries #{first}, after 1 000 000 #{last}.\n"
+  end
+
+  defp resident do
+    [_, kilobytes] = Regex.run(~r/VmRSS:\s+(\d+) kB/, File.read!("/proc/self/status"))
+    String.to_integer(kilobytes)
+  end
+
   defp repeat(0, _function), do: :ok
 
   defp repeat(times, function) do
@@ -83,7 +218,7 @@ defmodule EchoMQ.Bench do
     repeat(times - 1, function)
   end
 
-  defp report(rates, rounds, file) do
+  defp report(rates, rounds) do
     rows =
       for {load, name, _, aim} <- @loads, who <- [:elixir, :core] do
         found = Enum.sort(rates[{load, who}])
@@ -97,12 +232,8 @@ defmodule EchoMQ.Bench do
     head = ["load", "peer", "min/s", "median/s", "max/s", "echomq is", "aim"]
     table = table([head, ["---", "---", "---:", "---:", "---:", "---:", "---"] | rows])
 
-    text =
-      "Elixir #{System.version()} on OTP #{System.otp_release()}: records appended a second, #{rounds} rounds in " <>
-        "turns. Only ratios within one run mean anything.\n\n#{table}\n"
-
-    IO.write(text)
-    if file, do: File.write!(file, text)
+    "Elixir #{System.version()} on OTP #{System.otp_release()}: records a second, #{rounds} rounds in " <>
+      "turns. Only ratios within one run mean anything.\n\n#{table}\n"
   end
 
   defp who(:elixir), do: "echomq"

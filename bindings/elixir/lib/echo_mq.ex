@@ -7,7 +7,10 @@ defmodule EchoMQ do
   Rust, Python and Node, byte for byte.
 
     * `EchoMQ.Connector` - a connection to one server, to be put under a supervisor
-    * `EchoMQ.Stream` - appending, reading by id or by instant, trimming
+    * `EchoMQ.Stream` - appending, reading by id or by instant, following, trimming
+    * `EchoMQ.StreamConsumer` - handling the entries of a stream in a consumer group
+    * `EchoMQ.PullConsumer`, `EchoMQ.Tail` - the same and following, step by step
+    * `EchoMQ.Group` - looking at consumer groups, moving and removing them
     * `EchoMQ.Stream.Id` - what an id says
     * `EchoMQ.Keyspace` - the keys on the server
     * `EchoMQ.Error` - what can go wrong, one code a cause

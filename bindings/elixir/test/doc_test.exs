@@ -4,9 +4,14 @@ defmodule EchoMQ.DocTest do
   doctest EchoMQ
   doctest EchoMQ.Connector
   doctest EchoMQ.Error
+  doctest EchoMQ.Group
   doctest EchoMQ.Keyspace
+  doctest EchoMQ.Notice
+  doctest EchoMQ.PullConsumer
   doctest EchoMQ.Record
   doctest EchoMQ.Stream
   doctest EchoMQ.Stream.Id
+  doctest EchoMQ.StreamConsumer
+  doctest EchoMQ.Tail
   doctest EchoMQ.Test.Readme
 end

@@ -1,11 +1,15 @@
 # The Elixir driver of the conformance suite. It takes orders from the judge, a line each, carries them out as a user of
 # EchoMQ would, and answers with a line. It judges nothing.
 Code.require_file("codec.exs", __DIR__)
+Code.require_file("readers.exs", __DIR__)
 
 defmodule EchoMQ.Driver do
-  alias EchoMQ.{Connector, Error, Keyspace, Stream}
-  alias EchoMQ.Driver.Codec
+  alias EchoMQ.{Connector, Error, Group, Keyspace, Stream}
+  alias EchoMQ.Driver.{Codec, Readers}
   alias EchoMQ.Stream.Id
+
+  # What is done with a connection, whose handle is the first argument.
+  @on_handle ~w(mint append append_id append_sequenced read read_window read_since read_last trim group.info)
 
   # How long a connection may take to end, in milliseconds.
   @closing 10_000
@@ -14,7 +18,7 @@ defmodule EchoMQ.Driver do
     # A connector that fails to start would end this process too.
     Process.flag(:trap_exit, true)
     {:ok, _} = Application.ensure_all_started(:echo_mq)
-    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{})
+    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{readers: %{}})
   end
 
   defp listen(port, line, handles) do
@@ -82,8 +86,20 @@ defmodule EchoMQ.Driver do
 
   defp obey(op, fields, handles) do
     case {op, Enum.map(fields, &Codec.decode/1)} do
-      {op, [handle | arguments]} when op in ~w(mint append append_id read read_window read_since read_last trim) ->
+      {op, [handle | arguments]} when op in @on_handle ->
         {call(op, bus(handles, handle), arguments), handles}
+
+      {op, [name, handle | arguments]} when op in ["tail", "consumer"] ->
+        with {:ok, readers} <- Readers.open(handles.readers, op, name, bus(handles, handle), arguments) do
+          {[], %{handles | readers: readers}}
+        else
+          # What had the name is closed all the same.
+          error -> {error, %{handles | readers: Map.delete(handles.readers, name)}}
+        end
+
+      {op, [name | arguments]} when op in ["next", "ack", "fail", "stop"] ->
+        {answer, readers} = Readers.obey(handles.readers, op, name, arguments)
+        {answer, %{handles | readers: readers}}
 
       {op, arguments} ->
         {call(op, arguments), handles}
@@ -117,6 +133,7 @@ defmodule EchoMQ.Driver do
   end
 
   defp call("append", bus, [queue, name | fields]), do: Stream.append(bus, queue, name, pairs(fields))
+  defp call("append_sequenced", bus, [queue, name | fields]), do: Stream.append_sequenced(bus, queue, name, pairs(fields))
   defp call("append_id", bus, [queue, name, id | fields]), do: Stream.append_id(bus, queue, name, id, pairs(fields))
 
   defp call("read", bus, [queue, name, from, to, count]) do
@@ -139,6 +156,12 @@ defmodule EchoMQ.Driver do
 
   defp call("trim", bus, [queue, name, "minid", ms, how]) do
     Stream.trim(bus, queue, name, {:minid, instant(ms), how == "approx"})
+  end
+
+  defp call("group.info", bus, [queue, name, group]) do
+    with {:ok, group} <- Group.get(bus, queue, name, group) do
+      [group.pending, group.lag || "" | Enum.map(group.consumers, & &1.name)]
+    end
   end
 
   defp lazily(bus, queue, name, what) do

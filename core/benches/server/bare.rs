@@ -129,12 +129,7 @@ fn pages(runtime: &Runtime, connection: &MultiplexedConnection, pages: usize) ->
 }
 
 /// Reads a page, looks at its entry ids, and acknowledges them before it reads the next.
-fn consume(
-    runtime: &Runtime,
-    connection: &MultiplexedConnection,
-    count: usize,
-    pages: usize,
-) -> Result<f64> {
+fn consume(runtime: &Runtime, connection: &MultiplexedConnection, count: usize, pages: usize) -> Result<f64> {
     pipelines(runtime, connection, 1, pages)?;
     let time = together(runtime, 1, || {
         let mut connection = connection.clone();
@@ -144,7 +139,15 @@ fn consume(
             let mut read = 0;
             while read < pages * BATCH {
                 let mut command = cmd("XREADGROUP");
-                command.arg("GROUP").arg(GROUP).arg("c").arg("COUNT").arg(count).arg("STREAMS").arg(KEY).arg(">");
+                command
+                    .arg("GROUP")
+                    .arg(GROUP)
+                    .arg("c")
+                    .arg("COUNT")
+                    .arg(count)
+                    .arg("STREAMS")
+                    .arg(KEY)
+                    .arg(">");
                 let reply: StreamReadReply = command.query_async(&mut connection).await?;
                 let mut acknowledge = cmd("XACK");
                 acknowledge.arg(KEY).arg(GROUP);

@@ -37,7 +37,11 @@ fn asynchronous(kind: Kind, name: &'static str, url: &str, effort: Effort) -> Re
         contender(Task::Pipelines, |runtime, stream, count| pipelines(runtime, stream, BATCHES, count), 200),
         contender(Task::Pages, pages, 200),
         contender(Task::Consume, |runtime, stream, pages| consume(runtime, stream, 100, pages), 200),
-        contender(Task::ConsumeThousand, |runtime, stream, pages| consume(runtime, stream, 1_000, pages), 200),
+        contender(
+            Task::ConsumeThousand,
+            |runtime, stream, pages| consume(runtime, stream, 1_000, pages),
+            200,
+        ),
     ])
 }
 

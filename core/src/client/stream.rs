@@ -8,6 +8,7 @@ use crate::connection::shared::Shared;
 use crate::error::Code;
 use crate::error::Result;
 use crate::id::branded::EventId;
+use crate::operation::Operation;
 use crate::record::Fields;
 use crate::stream::Key;
 use crate::stream::append::Append;
@@ -98,16 +99,7 @@ impl<D: Door> Stream<D> {
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<EventId>> {
-        let records: Result<Vec<Fields>> =
-            records.into_iter().map(|fields| self.checked(fields.into())).collect();
-        match records {
-            Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| AppendBatchAtomic::new(self.key.clone(), records)),
-            ),
-        }
+        self.append_all(records, AppendBatchAtomic::new)
     }
 
     /// Appends one record to a stream that has several writers, and answers the branded id that the server decided on.
@@ -163,16 +155,7 @@ impl<D: Door> Stream<D> {
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<EventId>> {
-        let records: Result<Vec<Fields>> =
-            records.into_iter().map(|fields| self.checked(fields.into())).collect();
-        match records {
-            Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| AppendSequenced::batch(self.key.clone(), records)),
-            ),
-        }
+        self.append_all(records, AppendSequenced::batch)
     }
 
     /// Reads a range, oldest first.
@@ -205,6 +188,28 @@ impl<D: Door> Stream<D> {
     /// [`Code::UnknownOutcome`] when the connection broke before the answer came; trimming again does no harm then.
     pub fn trim(&self, trim: Trim) -> D::Answer<u64> {
         self.door.run(Ok(Trimming::new(self.key.clone(), trim)))
+    }
+
+    /// Appends all records by one operation; an empty batch needs none.
+    fn append_all<F, O>(
+        &self,
+        records: impl IntoIterator<Item = F>,
+        operation: impl FnOnce(Key, Vec<Fields>) -> Result<O>,
+    ) -> D::Answer<Vec<EventId>>
+    where
+        F: Into<Fields>,
+        O: Operation<Reply = Vec<EventId>>,
+    {
+        let records: Result<Vec<Fields>> =
+            records.into_iter().map(|fields| self.checked(fields.into())).collect();
+        match records {
+            Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
+            records => self.door.run(
+                records
+                    .and_then(|records| self.with_node().map(|()| records))
+                    .and_then(|records| operation(self.key.clone(), records)),
+            ),
+        }
     }
 
     fn checked(&self, fields: Fields) -> Result<Fields> {

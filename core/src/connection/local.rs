@@ -146,7 +146,10 @@ impl Door for Local {
         answer
     }
 
-    fn spawn<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
         self.0.origin.check()?;
         Host::new(&self.0.interrupt).wait_for(future)
     }

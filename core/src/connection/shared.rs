@@ -197,7 +197,10 @@ impl Door for Shared {
         Pending::ready(answer)
     }
 
-    fn spawn<T: Send + 'static>(&self, future: impl Future<Output = Result<T>> + Send + 'static) -> Pending<T> {
+    fn spawn<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Pending<T> {
         if let Err(error) = self.0.0.origin.check() {
             return Pending::ready(Err(error));
         }

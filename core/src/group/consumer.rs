@@ -1,9 +1,9 @@
 //! A consumer of a group, and what it hands out.
 
+use super::delivery::{Delivery, Notices};
 use super::door::{From as Begin, OpenDoor};
 use super::engine::Engine;
 use super::member::Member;
-use super::delivery::{Delivery, Notices};
 use super::options::ConsumerOptions;
 use super::state::{State, Taken, Taker};
 use super::verdict::Inner;
@@ -142,7 +142,7 @@ impl Consumer {
     }
 
     pub(super) async fn is_ready(&self, taker: Taker) {
-        if self.check().is_ok() {
+        if self.ask(taker).is_ok() {
             self.inner().monitor.until(|state| state.is_ready(taker).then_some(())).await;
         }
     }
@@ -164,7 +164,7 @@ impl Consumer {
 
     pub(super) async fn is_batch_ready(&self, taker: Taker) {
         let (most, wait) = (self.inner().options.max_n(), self.inner().options.max_wait);
-        if !wait.is_zero() && self.check().is_ok() {
+        if !wait.is_zero() && self.ask(taker).is_ok() {
             let first = |state: &mut State| {
                 state.want(most);
                 (state.available() > 0 || state.is_over()).then_some(())
@@ -181,7 +181,7 @@ impl Consumer {
     }
 
     pub(super) async fn take_as(&self, taker: Taker, max: usize) -> Result<Vec<Delivery>> {
-        self.check()?;
+        self.ask(taker)?;
         let (taken, wake) = self.inner().monitor.until(|state| state.take(taker, max)).await;
         self.taken(taken, wake)
     }
@@ -198,7 +198,7 @@ impl Consumer {
     }
 
     pub(super) fn wait_take_batch(&self, taker: Taker, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
-        self.check()?;
+        self.ask(taker)?;
         let (most, wait) = (self.inner().options.max_n(), self.inner().options.max_wait);
         if !wait.is_zero() {
             let first = |state: &mut State| {
@@ -215,8 +215,13 @@ impl Consumer {
         self.wait_take(taker, most, at_most)
     }
 
-    pub(super) fn wait_take(&self, taker: Taker, max: usize, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
-        self.check()?;
+    pub(super) fn wait_take(
+        &self,
+        taker: Taker,
+        max: usize,
+        at_most: Duration,
+    ) -> Result<Option<Vec<Delivery>>> {
+        self.ask(taker)?;
         match self.inner().monitor.wait(at_most, |state| state.take(taker, max)) {
             Some((taken, wake)) => self.taken(taken, wake).map(Some),
             None => Ok(None),
@@ -337,6 +342,13 @@ impl Consumer {
         &self.0.0
     }
 
+    /// Lets the engine know that a taker is about to wait.
+    fn ask(&self, taker: Taker) -> Result<()> {
+        self.check()?;
+        self.inner().monitor.change_if(|state| ((), state.ask(taker)));
+        Ok(())
+    }
+
     fn check(&self) -> Result<()> {
         self.inner().origin.check()
     }
@@ -346,12 +358,13 @@ impl futures_core::Stream for Consumer {
     type Item = Result<Delivery>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Err(error) = self.check() {
+        if let Err(error) = self.ask(Taker::Anyone) {
             return Poll::Ready(Some(Err(error)));
         }
-        self.inner().monitor.poll(context, |state| state.take(Taker::Anyone, 1)).map(|(taken, wake)| {
-            self.taken(taken, wake).map(|mut deliveries| deliveries.pop()).transpose()
-        })
+        self.inner()
+            .monitor
+            .poll(context, |state| state.take(Taker::Anyone, 1))
+            .map(|(taken, wake)| self.taken(taken, wake).map(|mut deliveries| deliveries.pop()).transpose())
     }
 }
 

@@ -69,6 +69,11 @@ impl OpenDoor {
     }
 
     fn position(&self, reply: Value) -> Result<EntryId> {
+        if let Value::ServerError(error) = &reply
+            && reply::is_no_such_key(error)
+        {
+            return Err(self.vanished());
+        }
         for group in reply::list(reply::accepted(reply)?)? {
             if reply::member(group.clone(), "name")?.map(reply::bytes).transpose()?.as_deref()
                 == Some(self.group.as_bytes())
@@ -77,7 +82,11 @@ impl OpenDoor {
                 return EntryId::parse(reply::bytes(last)?);
             }
         }
-        Err(Error::new(Code::NoGroup, format!("the group {} vanished while its door was opened", self.group)))
+        Err(self.vanished())
+    }
+
+    fn vanished(&self) -> Error {
+        Error::new(Code::NoGroup, format!("the group {} vanished while its door was opened", self.group))
     }
 
     fn step(&mut self, reply: Value) -> Result<Option<Opened>> {

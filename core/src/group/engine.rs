@@ -41,7 +41,10 @@ enum Source {
     ///
     /// What a consumer finds when it starts was given out before; anything later is in the hands of another process that uses
     /// its name.
-    Own { after: EntryId, up_to: EntryId },
+    Own {
+        after: EntryId,
+        up_to: EntryId,
+    },
     New,
 }
 
@@ -83,7 +86,11 @@ impl Engine {
         let Self { duties, lane, .. } = self;
         duties.draining = matches!(self.source, Source::Own { .. });
         let inner = duties.inner.clone();
-        let room = inner.monitor.until(|state| Some(state.room()).filter(|room| *room > 0));
+        let draining = duties.draining;
+        let room = inner.monitor.until(|state| {
+            let room = if draining { state.redelivery_room() } else { state.room() };
+            (room > 0).then_some(room)
+        });
         let Some(room) = duties.attend(room).await else { return Ok(false) };
         let lane = match lane {
             Some(open) if open.is_open() => open,
@@ -130,8 +137,8 @@ impl Engine {
             (Source::Own { up_to, .. }, Some(last)) => {
                 self.source = if last < up_to { Source::Own { after: last, up_to } } else { Source::New };
                 page.keep_up_to(up_to);
-                let held = inner.monitor.with(|state| state.held());
-                inner.take_in(page, Some(held));
+                let known = inner.monitor.with(|state| state.known());
+                inner.take_in(page, Some(known));
             }
             (Source::New, None) => {}
             (Source::New, Some(last)) => {
@@ -146,6 +153,7 @@ impl Engine {
         match error.code() {
             Code::NoGroup => match self.open_door().await {
                 Some(Ok(())) | None => return None,
+                Some(Err(again)) if again.code() == Code::NoGroup => {}
                 Some(Err(again)) => self.report(&again),
             },
             Code::WrongType | Code::VersionFence | Code::Closed => return Some(error),
@@ -273,8 +281,8 @@ impl Duties {
                 return inner.monitor.change(|state| state.scan_ended(None));
             };
             let found = page.deliveries.len() + page.removed.len();
-            let held = inner.monitor.with(|state| state.held());
-            inner.take_in(page, Some(held));
+            let known = inner.monitor.with(|state| state.known());
+            inner.take_in(page, Some(known));
             inner.monitor.change(|state| state.scan_ended(Some((cursor, found))));
         });
     }
@@ -317,8 +325,9 @@ impl Duties {
         let unseen = inner.door.run(Ok(Unseen { member: inner.member.clone(), after: position }));
         let last = deadline.max(Instant::now() + LAST_WORDS);
         if let Ok(Ok(unseen)) = timeout_at(last.into(), unseen).await {
-            let held = inner.monitor.with(|state| state.held());
-            let unseen: Vec<EntryId> = unseen.into_iter().filter(|entry_id| !held.contains(entry_id)).collect();
+            let known = inner.monitor.with(|state| state.known());
+            let unseen: Vec<EntryId> =
+                unseen.into_iter().filter(|entry_id| !known.contains(entry_id)).collect();
             inner.keep_pending(&unseen, inner.options.min_idle);
         }
     }

@@ -16,4 +16,5 @@ mod reclaim;
 pub(crate) mod run;
 mod settle;
 mod state;
+mod suspects;
 pub(crate) mod verdict;

@@ -80,11 +80,7 @@ impl Notice {
     }
 
     pub(crate) fn of_entry(kind: NoticeKind, entry_id: EntryId, message: impl Into<String>) -> Self {
-        Self {
-            entry_id: Some(entry_id),
-            id: EventId::try_from(entry_id).ok(),
-            ..Self::new(kind, message)
-        }
+        Self { entry_id: Some(entry_id), id: EventId::try_from(entry_id).ok(), ..Self::new(kind, message) }
     }
 
     pub(crate) fn with_attempts(self, attempts: u64) -> Self {
@@ -161,7 +157,10 @@ impl Waiting {
     pub(super) fn pop(&mut self) -> Option<Notice> {
         if self.missed > 0 {
             let missed = std::mem::take(&mut self.missed);
-            return Some(Notice::new(NoticeKind::Missed, format!("{missed} older notices were not taken in time")));
+            return Some(Notice::new(
+                NoticeKind::Missed,
+                format!("{missed} older notices were not taken in time"),
+            ));
         }
         self.notices.pop_front()
     }

@@ -244,7 +244,10 @@ impl ConsumerOptions {
             }
             Some((_, longest)) if longest > self.min_idle => Err(refused(
                 "retry",
-                format!("{longest:?} is longer than min_idle, {:?}, after which it comes back anyway", self.min_idle),
+                format!(
+                    "{longest:?} is longer than min_idle, {:?}, after which it comes back anyway",
+                    self.min_idle
+                ),
             )),
             _ => Ok(()),
         }
@@ -358,7 +361,8 @@ mod tests {
     fn group_and_start_are_never_assumed() {
         for missing in ["group", "start"] {
             let all = [("group", "g"), ("start", "head"), ("count", "5")];
-            let error = ConsumerOptions::parse(all.into_iter().filter(|(name, _)| *name != missing)).unwrap_err();
+            let error =
+                ConsumerOptions::parse(all.into_iter().filter(|(name, _)| *name != missing)).unwrap_err();
             assert_eq!((error.code(), error.subject()), (Code::InvalidOption, Some(missing)));
             assert!(ConsumerOptions::parse(all).is_ok());
         }

@@ -3,9 +3,9 @@
 use super::member::Member;
 use crate::error::Result;
 use crate::id::entry_id::EntryId;
+use crate::record::Record;
 use crate::record::packed::Packed;
 use crate::record::reply::{self, Entry};
-use crate::record::Record;
 use redis::Value;
 
 /// Entries that a group gave to one of its consumers.

@@ -4,6 +4,7 @@
 
 use super::notice::{Notice, Waiting};
 use super::options::ConsumerOptions;
+use super::suspects::Suspects;
 use crate::error::Error;
 use crate::id::entry_id::EntryId;
 use crate::record::Record;
@@ -103,9 +104,10 @@ pub(super) struct State {
     /// Calls on their way to the server that tell it of verdicts.
     on_their_way: usize,
     /// Entries whose acknowledgement left and was not confirmed.
-    unconfirmed: usize,
-    /// Why the last verdict did not arrive.
-    verdict_error: Option<Error>,
+    unconfirmed: HashSet<EntryId>,
+    /// Why acknowledgements did not arrive that are to be sent again.
+    acknowledge_error: Option<Error>,
+    suspects: Suspects,
     /// When failed entries are to come back.
     due: BTreeSet<(Instant, EntryId)>,
     scan: Scan,
@@ -131,8 +133,9 @@ impl State {
             acknowledge: Vec::new(),
             acknowledge_by: None,
             on_their_way: 0,
-            unconfirmed: 0,
-            verdict_error: None,
+            unconfirmed: HashSet::new(),
+            acknowledge_error: None,
+            suspects: Suspects::new(options.max_attempts.is_some()),
             due: BTreeSet::new(),
             scan: Scan { cursor: EntryId::MIN, reserved: 0, more: false },
             attention: false,
@@ -151,17 +154,35 @@ impl State {
     pub(super) fn room(&self) -> usize {
         let ahead = self.ahead();
         let enough = ahead > self.count / 2 && ahead >= self.wanted;
-        if self.paused || self.phase != Phase::Running || enough { 0 } else { self.count.saturating_sub(ahead) }
+        if self.paused || self.phase != Phase::Running || enough {
+            0
+        } else {
+            self.count.saturating_sub(ahead)
+        }
     }
 
-    /// Which of these entries the consumer holds already: a reclaim can bring back its own.
+    /// How many entries to fetch now that were delivered before.
+    pub(super) fn redelivery_room(&self) -> usize {
+        self.suspects.limit(self.room(), |entry_id| self.hand.contains_key(entry_id))
+    }
+
+    /// Which entries the consumer holds, ahead of its handlers or in their hands.
     pub(super) fn held(&self) -> HashSet<EntryId> {
         self.hand.keys().copied().chain(self.buffer.iter().map(|entry| entry.record.entry_id())).collect()
+    }
+
+    /// Which entries the consumer holds, or has handled without the server knowing for certain: a drain and a reclaim can
+    /// bring them once more.
+    pub(super) fn known(&self) -> HashSet<EntryId> {
+        let mut known = self.held();
+        known.extend(self.acknowledge.iter().chain(&self.unconfirmed));
+        known
     }
 
     /// Takes entries that were fetched, in their order.
     pub(super) fn put(&mut self, entries: impl IntoIterator<Item = (Record, u64)>) {
         for (record, attempts) in entries {
+            self.suspects.fetched(record.entry_id(), attempts);
             let order = self.order_by.as_ref().and_then(|field| record.get(field)).map(|value| {
                 let mut hasher = DefaultHasher::new();
                 value.hash(&mut hasher);
@@ -185,7 +206,9 @@ impl State {
             Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
             Taker::Batch(worker) => self.take_for(worker, max),
             // What is there is shared among the workers.
-            Taker::Worker(worker) => self.take_for(worker, max.min(self.buffer.len().div_ceil(self.concurrency))),
+            Taker::Worker(worker) => {
+                self.take_for(worker, max.min(self.buffer.len().div_ceil(self.concurrency)))
+            }
         };
         if entries.is_empty() {
             return None;
@@ -194,7 +217,12 @@ impl State {
             Taker::Anyone => None,
             Taker::Worker(worker) | Taker::Batch(worker) => Some(worker),
         };
-        if let (Taker::Worker(worker), Some(lent)) = (taker, worker.and_then(|worker| self.lent.get_mut(worker))) {
+        if taker == Taker::Anyone {
+            self.suspects.fed();
+        }
+        if let (Taker::Worker(worker), Some(lent)) =
+            (taker, worker.and_then(|worker| self.lent.get_mut(worker)))
+        {
             debug_assert!(worker < self.concurrency);
             *lent = entries.len() - 1;
         }
@@ -208,6 +236,13 @@ impl State {
         let has_room_again = !had_room && self.room() > 0;
         self.attention |= has_room_again;
         Some((Taken::Entries(entries), has_room_again))
+    }
+
+    /// A taker is about to wait where there is nothing for it. True where the engine is to be woken.
+    pub(super) fn ask(&mut self, taker: Taker) -> bool {
+        let news = taker == Taker::Anyone && self.buffer.is_empty() && self.suspects.hunger();
+        self.attention |= news;
+        news
     }
 
     /// Whether a taker finds something, or its end.
@@ -235,7 +270,8 @@ impl State {
         }
         // The values are shared among the workers, or the first of them would have an entry of each to itself.
         let free = self.buffer.iter().filter(|entry| self.is_free(entry, worker));
-        let share = free.filter_map(|entry| entry.order).collect::<HashSet<_>>().len().div_ceil(self.concurrency);
+        let share =
+            free.filter_map(|entry| entry.order).collect::<HashSet<_>>().len().div_ceil(self.concurrency);
         let mut values = HashSet::with_capacity(share);
         let mut taken = Vec::new();
         let mut left = VecDeque::with_capacity(self.buffer.len());
@@ -305,13 +341,17 @@ impl State {
     pub(super) fn settle(&mut self, entries: &[EntryId], handled: bool, now: Instant) -> Settled {
         let had_room = self.room() > 0;
         let ordered = !self.busy.is_empty();
+        let mut suspected = false;
         for entry_id in entries {
             // A delivery is settled once, by whoever has it; after the end its verdict still counts.
             if (self.release(*entry_id) || self.phase == Phase::Ended) && handled {
                 self.acknowledge.push(*entry_id);
+                suspected |= self.suspects.contains(*entry_id);
+            } else {
+                self.attention |= self.suspects.cleared(*entry_id);
             }
         }
-        let done = self.hand.is_empty() && self.buffer.is_empty();
+        let done = suspected || (self.hand.is_empty() && self.buffer.is_empty());
         let full = self.acknowledge.len() >= self.count.min(1_000);
         let mut settled = Settled::default();
         if done || full || self.phase == Phase::Ended {
@@ -332,15 +372,41 @@ impl State {
         self.attention = true;
     }
 
+    /// The handler of an entry failed.
+    pub(super) fn failed(&mut self, entry_id: EntryId) {
+        self.suspects.failed(entry_id);
+    }
+
     /// Acknowledgements arrived, or did not: then they are sent again a while later, as long as the consumer works.
-    pub(super) fn acknowledged(&mut self, entries: Vec<EntryId>, arrived: bool, again_at: Instant) {
-        if arrived {
-            self.unconfirmed -= entries.len();
-        } else if self.phase != Phase::Ended {
-            self.unconfirmed -= entries.len();
-            self.acknowledge.extend(entries);
-            self.acknowledge_by.get_or_insert(again_at);
-            self.attention = true;
+    pub(super) fn acknowledged(
+        &mut self,
+        entries: Vec<EntryId>,
+        arrived: Result<(), Error>,
+        again_at: Instant,
+    ) {
+        self.on_their_way -= 1;
+        let ended = self.phase == Phase::Ended;
+        if arrived.is_ok() || !ended {
+            for entry_id in &entries {
+                self.unconfirmed.remove(entry_id);
+            }
+        }
+        match arrived {
+            Ok(()) => {
+                for entry_id in entries {
+                    self.attention |= self.suspects.cleared(entry_id);
+                }
+            }
+            Err(_) if ended => {}
+            Err(error) => {
+                self.acknowledge_error = Some(error);
+                self.acknowledge.extend(entries);
+                self.acknowledge_by.get_or_insert(again_at);
+                self.attention = true;
+            }
+        }
+        if self.acknowledge.is_empty() && self.unconfirmed.is_empty() {
+            self.acknowledge_error = None;
         }
     }
 
@@ -348,7 +414,7 @@ impl State {
     pub(super) fn take_acknowledgements(&mut self) -> Vec<EntryId> {
         self.acknowledge_by = None;
         self.on_their_way += usize::from(!self.acknowledge.is_empty());
-        self.unconfirmed += self.acknowledge.len();
+        self.unconfirmed.extend(&self.acknowledge);
         mem::take(&mut self.acknowledge)
     }
 
@@ -357,28 +423,23 @@ impl State {
         self.on_their_way += 1;
     }
 
-    /// A verdict arrived, or could not be brought there.
-    pub(super) fn verdict_arrived(&mut self, error: Option<Error>) {
+    /// A verdict arrived, or could not be brought there: then its entry is pending as before.
+    pub(super) fn verdict_arrived(&mut self) {
         self.on_their_way -= 1;
-        if error.is_some() {
-            self.verdict_error = error;
-        }
     }
 
-    /// Whether all verdicts are on the server; the reason where one could not be brought there.
+    /// Whether all acknowledgements are on the server; the reason where they could not be brought there yet.
     pub(super) fn verdicts_arrived(&mut self) -> Option<Result<(), Error>> {
-        if self.on_their_way > 0 {
-            return None;
-        }
-        match self.verdict_error.take() {
-            Some(error) => Some(Err(error)),
-            None => self.acknowledge.is_empty().then_some(Ok(())),
+        match (self.on_their_way, &self.acknowledge_error) {
+            (0, Some(error)) => Some(Err(error.clone())),
+            (0, None) => self.acknowledge.is_empty().then_some(Ok(())),
+            _ => None,
         }
     }
 
     /// How many entries are in hand or have been handled without the server knowing for certain.
     pub(super) fn unfinished(&self) -> usize {
-        self.hand.len() + self.acknowledge.len() + self.unconfirmed
+        self.hand.len() + self.acknowledge.len() + self.unconfirmed.len()
     }
 
     /// A failed entry is to come back then.
@@ -405,6 +466,7 @@ impl State {
         let room = self.count.saturating_sub(self.ahead());
         // A read that is blocked may bring all but one of what there is room for.
         let count = if reading && self.count > 1 { room.min(1) } else { room };
+        let count = self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id));
         if count == 0 {
             return None;
         }

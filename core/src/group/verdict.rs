@@ -79,8 +79,8 @@ impl Inner {
         let operation = Acknowledge { member: self.member.clone(), entries: entries.clone() };
         self.door.run(Ok(operation)).on_complete(move |answer| {
             inner.monitor.change(|state| {
-                state.acknowledged(entries, answer.is_ok(), Instant::now() + AGAIN_AFTER);
-                arrived(state, answer.err());
+                tell_trouble(state, answer.as_ref().err());
+                state.acknowledged(entries, answer.map(drop), Instant::now() + AGAIN_AFTER);
             });
         });
     }
@@ -99,8 +99,10 @@ impl Inner {
         let text = String::from_utf8_lossy(&reason).into_owned();
         self.tell(Notice::of_entry(NoticeKind::Failed, entry_id, text).with_attempts(attempts));
         if self.options.max_attempts.is_some_and(|max| attempts >= max) {
-            self.dead_letter(entry_id, attempts, reason);
-        } else if let Some(delay) = delay.or_else(|| self.options.retry_delay(attempts)) {
+            return self.dead_letter(entry_id, attempts, reason);
+        }
+        self.monitor.with(|state| state.failed(entry_id));
+        if let Some(delay) = delay.or_else(|| self.options.retry_delay(attempts)) {
             self.call_back(entry_id, delay.min(self.options.min_idle));
         } else {
             self.settle(&[entry_id], false);
@@ -126,7 +128,9 @@ impl Inner {
         let operation = DeadLetter::new(key, group, entry_id, attempts, reason);
         self.verdict(operation, move |outcome| {
             let notice = match outcome {
-                Some(Outcome::Moved(id)) => Some((NoticeKind::DeadLetter, format!("is the dead letter {id} now"))),
+                Some(Outcome::Moved(id)) => {
+                    Some((NoticeKind::DeadLetter, format!("is the dead letter {id} now")))
+                }
                 Some(Outcome::Lost) => Some((NoticeKind::Lost, LOST.to_owned())),
                 // Another consumer has settled it, or it stays pending and fails again.
                 Some(Outcome::Settled) | None => None,
@@ -153,7 +157,10 @@ impl Inner {
                 Err(error) => (None, Some(error)),
             };
             then(reply);
-            inner.monitor.change(|state| arrived(state, error));
+            inner.monitor.change(|state| {
+                tell_trouble(state, error.as_ref());
+                state.verdict_arrived();
+            });
         });
     }
 
@@ -170,10 +177,11 @@ impl Inner {
     }
 
     /// Takes what was fetched: most of it is handed out, some of it is settled at once.
-    pub(super) fn take_in(self: &Arc<Self>, page: Page, held: Option<HashSet<EntryId>>) {
-        let Page { mut deliveries, removed, .. } = page;
-        if let Some(held) = held {
-            deliveries.retain(|(record, _)| !held.contains(&record.entry_id()));
+    pub(super) fn take_in(self: &Arc<Self>, page: Page, known: Option<HashSet<EntryId>>) {
+        let Page { mut deliveries, mut removed, .. } = page;
+        if let Some(known) = known {
+            deliveries.retain(|(record, _)| !known.contains(&record.entry_id()));
+            removed.retain(|entry_id| !known.contains(entry_id));
         }
         let mut skipped = Vec::new();
         let mut failed = Vec::new();
@@ -183,9 +191,13 @@ impl Inner {
                 let foreign = record.is_foreign().then_some(options.on_foreign);
                 match foreign {
                     Some(OnForeign::Skip) => skipped.push(record.entry_id()),
-                    Some(OnForeign::Fail) => failed.push((record.entry_id(), *attempts, Failure::new(FOREIGN))),
+                    Some(OnForeign::Fail) => {
+                        failed.push((record.entry_id(), *attempts, Failure::new(FOREIGN)))
+                    }
                     // Its deliveries were used up by handlers that never gave a verdict.
-                    _ if *attempts > max => failed.push((record.entry_id(), *attempts - 1, Failure::new(SILENT))),
+                    _ if *attempts > max => {
+                        failed.push((record.entry_id(), *attempts - 1, Failure::new(SILENT)))
+                    }
                     _ => return true,
                 }
                 false
@@ -212,12 +224,10 @@ impl Inner {
     }
 }
 
-/// A verdict arrived, or could not be brought to the server, which a notice tells.
-fn arrived(state: &mut State, error: Option<Error>) {
-    if let Some(error) = &error {
+fn tell_trouble(state: &mut State, error: Option<&Error>) {
+    if let Some(error) = error {
         state.notice(Notice::of_error(NoticeKind::Trouble, error));
     }
-    state.verdict_arrived(error);
 }
 
 const LOST: &str = "its data was trimmed away before it was handled";

@@ -85,11 +85,7 @@ impl<S> Monitor<S> {
     }
 
     /// Waits as a thread until `look` finds something, for at most that long.
-    pub(crate) fn wait<R>(
-        &self,
-        at_most: Duration,
-        mut look: impl FnMut(&mut S) -> Option<R>,
-    ) -> Option<R> {
+    pub(crate) fn wait<R>(&self, at_most: Duration, mut look: impl FnMut(&mut S) -> Option<R>) -> Option<R> {
         let until = Instant::now() + at_most;
         let mut inner = self.lock();
         loop {

@@ -48,7 +48,9 @@ fn ahead(details: &str) -> Error {
     let (instant, server) = (instant.unwrap_or("?"), server.unwrap_or("?"));
     Error::new(
         code,
-        format!("{whose} of the instant {instant} ms, which is more than a minute ahead of the server's clock, {server} ms"),
+        format!(
+            "{whose} of the instant {instant} ms, which is more than a minute ahead of the server's clock, {server} ms"
+        ),
     )
 }
 
@@ -173,12 +175,12 @@ pub(crate) fn entry_id(reply: Value) -> Result<EntryId> {
 /// The delivery count of the one entry that `XPENDING` was asked for; nothing where it is not pending.
 pub(crate) fn delivery_count(reply: Value) -> Result<Option<u64>> {
     match list(accepted(reply)?)?.into_iter().next() {
-        Some(pending) => {
-            list(pending)?.into_iter().nth(3).map(count).transpose()?.map_or_else(
-                || Err(unexpected("a delivery count", &Value::Nil)),
-                |count| Ok(Some(count)),
-            )
-        }
+        Some(pending) => list(pending)?
+            .into_iter()
+            .nth(3)
+            .map(count)
+            .transpose()?
+            .map_or_else(|| Err(unexpected("a delivery count", &Value::Nil)), |count| Ok(Some(count))),
         None => Ok(None),
     }
 }
@@ -316,11 +318,9 @@ mod tests {
 
     #[test]
     fn what_is_ahead_is_named_with_both_instants() {
-        for (whose, code) in [
-            ("clock", Code::ClockAhead),
-            ("stream", Code::StreamAhead),
-            ("sequencer", Code::StreamAhead),
-        ] {
+        for (whose, code) in
+            [("clock", Code::ClockAhead), ("stream", Code::StreamAhead), ("sequencer", Code::StreamAhead)]
+        {
             let error = refused(&error(&format!("EMQAHEAD {whose} 1735689720000 1735689600000")));
             assert_eq!(error.code(), code);
             assert!(error.message().contains("1735689720000"), "{error}");

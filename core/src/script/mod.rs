@@ -26,7 +26,10 @@ pub(crate) static REMOVE_CONSUMERS: Script = Script::new(include_str!("../../lua
 /// A script behind the library that it needs.
 macro_rules! sequenced {
     ($file:literal) => {
-        Script::new(concat!(include_str!("../../lua/sequencer.lua"), include_str!(concat!("../../lua/", $file))))
+        Script::new(concat!(
+            include_str!("../../lua/sequencer.lua"),
+            include_str!(concat!("../../lua/", $file))
+        ))
     };
 }
 

@@ -49,7 +49,8 @@ async fn what_is_appended_after_the_start_is_seen() {
         let bus = Bus::start(kind).await;
         bus.stream.append([("n", "before")]).await.unwrap();
         for round in 0..200 {
-            let consumer = bus.stream.consumer(consumer_options(&format!("g{round}"), Start::New)).await.unwrap();
+            let consumer =
+                bus.stream.consumer(consumer_options(&format!("g{round}"), Start::New)).await.unwrap();
             let id = bus.stream.append([("n", "after")]).await.unwrap();
             assert_eq!(consumer.next().await.unwrap().unwrap().id(), Some(id));
         }
@@ -101,10 +102,14 @@ async fn entries_of_a_dead_peer_are_reclaimed_and_failed_ones_come_back() {
             async move {
                 let id = message.id().unwrap();
                 seen.lock().unwrap().push((id, message.attempts()));
-                if message.attempts() < 4 && message.record().get("n") == Some(b"3") { Err("again") } else { Ok(()) }
+                if message.attempts() < 4 && message.record().get("n") == Some(b"3") {
+                    Err("again")
+                } else {
+                    Ok(())
+                }
             }
         });
-        let all = wait_until_async("every entry", async || { seen.lock().unwrap().len() == 27 });
+        let all = wait_until_async("every entry", async || seen.lock().unwrap().len() == 27);
         tokio::select! { ended = run => panic!("{ended:?}"), () = all => {} }
         let seen = seen.into_inner().unwrap();
         let first: Vec<(EventId, u64)> = ids.iter().map(|id| (*id, 2)).collect();
@@ -242,7 +247,10 @@ async fn foreign_entries_are_delivered_skipped_or_failed() {
                 foreign.ack();
             } else {
                 let notice = consumer.notices().next().await.unwrap();
-                assert_eq!((notice.kind(), notice.entry_id()), (NoticeKind::Foreign, Some(EntryId::new(5, 1))));
+                assert_eq!(
+                    (notice.kind(), notice.entry_id()),
+                    (NoticeKind::Foreign, Some(EntryId::new(5, 1)))
+                );
             }
             let delivery = consumer.next().await.unwrap().unwrap();
             assert_eq!(delivery.id(), Some(id));

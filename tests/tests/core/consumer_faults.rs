@@ -88,7 +88,8 @@ async fn trimmed_pending_entries_are_lost_with_a_notice_and_not_handed_out() {
         bus.plain.command(["XGROUP", "CREATE", KEY, "g", "0"]);
         bus.plain.command(["XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", KEY, ">"]);
         bus.plain.command(["XTRIM", KEY, "MAXLEN", "=", "1"]);
-        let own = bus.stream.consumer(consumer_options("g", Start::New).consumer("c").unwrap()).await.unwrap();
+        let own =
+            bus.stream.consumer(consumer_options("g", Start::New).consumer("c").unwrap()).await.unwrap();
         let delivery = own.next().await.unwrap().unwrap();
         assert_eq!(delivery.id(), Some(ids[2]));
         delivery.ack();
@@ -323,6 +324,97 @@ async fn a_stop_with_the_server_gone_ends_in_time_and_says_what_is_left() {
     first.ack();
     assert_eq!(consumer.stop(MS(100)).await, 2);
     assert_eq!(consumer.stop(MS(100)).await, 2);
+}
+
+/// How often each entry was delivered, as the server says.
+fn deliveries(bus: &mut Bus) -> Vec<u64> {
+    let pending: Vec<(String, String, u64, u64)> = bus.plain.query(["XPENDING", KEY, "g", "-", "+", "100"]);
+    pending.into_iter().map(|(_, _, _, times)| times).collect()
+}
+
+/// Where deliveries are counted, reading what a dead process left behind counts one entry at a time: the one in hand.
+#[tokio::test]
+async fn only_the_entry_in_hand_is_counted_when_a_process_dies() {
+    each(|kind| async move {
+        let mut bus = Bus::start(kind).await;
+        let ids = appended(&bus, 5).await;
+        bus.plain.command(["XGROUP", "CREATE", KEY, "g", "0"]);
+        bus.plain.command(["XREADGROUP", "GROUP", "g", "c", "COUNT", "4", "STREAMS", KEY, ">"]);
+        let options = || {
+            consumer_options("g", Start::New)
+                .consumer("c")
+                .unwrap()
+                .max_attempts(3)
+                .min_idle(Duration::from_secs(3_600))
+        };
+        // Three processes die with the second entry in hand; what they had handled before was acknowledged.
+        for times in 2..=4 {
+            let dying = bus.stream.consumer(options()).await.unwrap();
+            let mut delivery = dying.next().await.unwrap().unwrap();
+            if delivery.id() == Some(ids[0]) {
+                delivery.ack();
+                delivery = dying.next().await.unwrap().unwrap();
+            }
+            if times < 4 {
+                assert_eq!((delivery.id(), delivery.attempts()), (Some(ids[1]), times));
+                assert_eq!(deliveries(&mut bus), [times, 1, 1], "those behind it are not touched");
+                std::mem::forget(delivery);
+            } else {
+                // Its deliveries were used up by handlers that never gave a verdict.
+                assert_eq!(notice(&dying, NoticeKind::DeadLetter).await.id(), Some(ids[1]));
+                let mut seen = vec![(delivery.id(), delivery.attempts())];
+                delivery.ack();
+                for _ in 0..2 {
+                    let delivery = dying.next().await.unwrap().unwrap();
+                    seen.push((delivery.id(), delivery.attempts()));
+                    delivery.ack();
+                }
+                assert_eq!(seen, [(Some(ids[2]), 2), (Some(ids[3]), 2), (Some(ids[4]), 1)]);
+            }
+            dying.stop(Duration::ZERO).await;
+        }
+        assert_eq!(pending(&mut bus, "g"), 0);
+        let dead: Vec<(String, Vec<String>)> = bus.plain.query(["XRANGE", &format!("{KEY}:dead"), "-", "+"]);
+        assert_eq!(dead.len(), 1);
+        assert_eq!(dead[0].1[2..8], ["origin", ids[1].as_str(), "group", "g", "attempts", "3"]);
+    })
+    .await;
+}
+
+/// Whoever pulls and settles nothing is given the next one all the same.
+#[tokio::test]
+async fn entries_that_are_kept_in_hand_do_not_hold_the_next_one_back() {
+    let mut bus = Bus::start(Kind::Valkey).await;
+    let ids = appended(&bus, 4).await;
+    bus.plain.command(["XGROUP", "CREATE", KEY, "g", "0"]);
+    bus.plain.command(["XREADGROUP", "GROUP", "g", "c", "COUNT", "3", "STREAMS", KEY, ">"]);
+    let options = consumer_options("g", Start::New).consumer("c").unwrap().max_attempts(3);
+    let consumer = bus.stream.consumer(options).await.unwrap();
+    let mut kept = Vec::new();
+    for id in ids {
+        kept.push(consumer.next().await.unwrap().unwrap());
+        assert_eq!(kept.last().unwrap().id(), Some(id));
+    }
+}
+
+#[tokio::test]
+async fn a_flush_does_not_tell_of_an_outage_that_is_over() {
+    let server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.address());
+    let mut bus = Bus::with(server, |options| options).await;
+    appended(&bus, 1).await;
+    let through = Client::connect(&options(&proxy.url()).timeout(MS(200))).await.unwrap();
+    let stream = through.stream("codemojex", "events").unwrap();
+    let consumer = stream.consumer(consumer_options("g", Start::Head)).await.unwrap();
+    let delivery = consumer.next().await.unwrap().unwrap();
+    proxy.black_hole(Direction::Requests);
+    delivery.ack();
+    notice(&consumer, NoticeKind::Trouble).await;
+    assert!(consumer.flush().await.is_err(), "it is not there yet");
+    proxy.heal();
+    wait_until_async("the acknowledgement", async || pending(&mut bus, "g") == 0).await;
+    wait_until_async("its answer", async || consumer.flush().await.is_ok()).await;
+    assert_eq!(consumer.stop(SECOND).await, 0);
 }
 
 #[tokio::test]

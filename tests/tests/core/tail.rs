@@ -28,7 +28,8 @@ async fn every_start_sees_what_follows_it() {
         let bus = Bus::start(kind).await;
         let before = appended(&bus, 3).await;
         let instant = Timestamp::from_millis(before[0].unix_ms() as i64);
-        let starts = [(Start::New, 3), (Start::Head, 0), (Start::After(before[1]), 2), (Start::At(instant), 0)];
+        let starts =
+            [(Start::New, 3), (Start::Head, 0), (Start::After(before[1]), 2), (Start::At(instant), 0)];
         let mut tails = Vec::new();
         for (start, first) in starts {
             tails.push((bus.stream.tail(start).await.unwrap(), first));

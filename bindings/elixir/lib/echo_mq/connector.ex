@@ -202,7 +202,8 @@ defmodule EchoMQ.Connector do
   Takes no more calls, waits for those under way, closes the connection and ends the process.
 
   What is not done `within` that many milliseconds is given up; answers how many calls that were. With `:infinity` each
-  call has until its own `:timeout`. Closing again answers 0. A supervisor that stops the process waits for the calls
+  call has until its own `:timeout`. Consumers and tails end too: consumers have the same time for the messages in hand,
+  and with `:infinity` none, since one who waits here may have one in hand. Closing again answers 0. A supervisor that stops the process waits for the calls
   under way as well, as long as its own shutdown time allows.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())

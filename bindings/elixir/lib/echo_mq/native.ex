@@ -8,6 +8,8 @@ defmodule EchoMQ.Native do
   @on_load :load
 
   @type client :: reference()
+  @type consumer :: reference()
+  @type hand :: reference()
   @type tag :: reference()
   @type refusal :: {:error, EchoMQ.Error.t()}
   @type count :: non_neg_integer() | :all
@@ -123,6 +125,14 @@ defmodule EchoMQ.Native do
           {:ok, list()} | refusal() | :pending
   def append_batch_atomic(_tag, _client, _queue, _name, _batch), do: unloaded()
 
+  @spec append_sequenced(tag(), client(), binary(), binary(), term()) ::
+          {:ok, binary()} | refusal() | :pending
+  def append_sequenced(_tag, _client, _queue, _name, _record), do: unloaded()
+
+  @spec append_batch_sequenced(tag(), client(), binary(), binary(), reference()) ::
+          {:ok, list()} | refusal() | :pending
+  def append_batch_sequenced(_tag, _client, _queue, _name, _batch), do: unloaded()
+
   @spec trim_max_len(tag(), client(), binary(), binary(), non_neg_integer(), boolean()) ::
           {:ok, non_neg_integer()} | refusal() | :pending
   def trim_max_len(_tag, _client, _queue, _name, _records, _exact), do: unloaded()
@@ -146,6 +156,90 @@ defmodule EchoMQ.Native do
   def read_last(_client, _queue, _name, _records, _page), do: unloaded()
   @spec next_page(tag(), reference()) :: {:ok, list() | nil} | refusal() | :pending
   def next_page(_tag, _reader), do: unloaded()
+
+  @spec read_dead_letters(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+          {:ok, reference()} | refusal()
+  def read_dead_letters(_client, _queue, _name, _range, _count, _page), do: unloaded()
+  @spec put_back(tag(), client(), binary(), binary(), binary()) :: {:ok, binary()} | refusal() | :pending
+  def put_back(_tag, _client, _queue, _name, _id), do: unloaded()
+
+  @spec tail(tag(), client(), binary(), binary(), binary()) :: {:ok, reference()} | refusal() | :pending
+  def tail(_tag, _client, _queue, _name, _start), do: unloaded()
+  @spec take_tail(tag(), reference(), pos_integer(), timeout()) :: {:ok, list() | nil} | refusal() | :pending
+  def take_tail(_tag, _tail, _max, _within), do: unloaded()
+  @spec close_tail(reference()) :: :ok
+  def close_tail(_tail), do: unloaded()
+
+  @spec consumer_options([{String.t(), String.t()}]) :: {:ok, reference()} | refusal()
+  def consumer_options(_named), do: unloaded()
+  @spec consumer_option_names() :: [String.t()]
+  def consumer_option_names, do: unloaded()
+  @spec notice_kinds() :: [String.t()]
+  def notice_kinds, do: unloaded()
+
+  @spec consumer(tag(), client(), binary(), binary(), reference()) ::
+          {:ok, consumer()} | refusal() | :pending
+  def consumer(_tag, _client, _queue, _name, _options), do: unloaded()
+  @spec consumer_info(consumer()) :: {String.t(), String.t(), pos_integer()}
+  def consumer_info(_consumer), do: unloaded()
+  @spec pause(consumer()) :: :ok
+  def pause(_consumer), do: unloaded()
+  @spec resume(consumer()) :: :ok
+  def resume(_consumer), do: unloaded()
+  @spec flush(tag(), consumer()) :: :ok | refusal() | :pending
+  def flush(_tag, _consumer), do: unloaded()
+  @spec stop(tag(), consumer(), timeout()) :: non_neg_integer() | refusal() | :pending
+  def stop(_tag, _consumer, _within), do: unloaded()
+  @spec next_notice(tag(), consumer()) :: EchoMQ.Notice.t() | nil | refusal() | :pending
+  def next_notice(_tag, _consumer), do: unloaded()
+
+  # A hand holds what was taken until its verdict; a delivery is a number in a hand.
+  @spec hand(consumer(), :owner | {:each | :batch, non_neg_integer()}) :: {:ok, hand()} | refusal()
+  def hand(_consumer, _taker), do: unloaded()
+
+  @spec take(tag(), hand(), pos_integer(), timeout()) ::
+          {:ok, [EchoMQ.Message.t()] | nil} | refusal() | :pending
+  def take(_tag, _hand, _max, _within), do: unloaded()
+  @spec ack(hand(), [pos_integer()]) :: :ok | refusal()
+  def ack(_hand, _deliveries), do: unloaded()
+  @spec fail(hand(), [pos_integer()], binary(), non_neg_integer() | nil) :: :ok | refusal()
+  def fail(_hand, _deliveries, _reason, _delay), do: unloaded()
+  @spec give_back(hand(), [pos_integer()]) :: :ok | refusal()
+  def give_back(_hand, _deliveries), do: unloaded()
+  @spec extend(hand(), pos_integer()) :: :ok | refusal()
+  def extend(_hand, _delivery), do: unloaded()
+  @spec begin(hand(), pos_integer()) :: boolean()
+  def begin(_hand, _delivery), do: unloaded()
+  @spec give_back_unbegun(hand()) :: :ok
+  def give_back_unbegun(_hand), do: unloaded()
+  @spec leave(hand(), binary()) :: :ok
+  def leave(_hand, _reason), do: unloaded()
+
+  @spec groups(tag(), client(), binary(), binary()) :: {:ok, [EchoMQ.Group.t()]} | refusal() | :pending
+  def groups(_tag, _client, _queue, _name), do: unloaded()
+
+  @spec group_info(tag(), client(), binary(), binary(), binary()) ::
+          {:ok, EchoMQ.Group.t()} | refusal() | :pending
+  def group_info(_tag, _client, _queue, _name, _group), do: unloaded()
+
+  @spec create_group(tag(), client(), binary(), binary(), binary(), binary()) ::
+          {:ok, boolean()} | refusal() | :pending
+  def create_group(_tag, _client, _queue, _name, _group, _start), do: unloaded()
+
+  @spec seek(tag(), client(), binary(), binary(), binary(), binary()) :: :ok | refusal() | :pending
+  def seek(_tag, _client, _queue, _name, _group, _start), do: unloaded()
+
+  @spec remove_consumer(tag(), client(), binary(), binary(), binary(), binary()) ::
+          :ok | refusal() | :pending
+  def remove_consumer(_tag, _client, _queue, _name, _group, _consumer), do: unloaded()
+
+  @spec sweep_consumers(tag(), client(), binary(), binary(), binary(), non_neg_integer()) ::
+          {:ok, [String.t()]} | refusal() | :pending
+  def sweep_consumers(_tag, _client, _queue, _name, _group, _idle), do: unloaded()
+
+  @spec remove_group(tag(), client(), binary(), binary(), binary()) ::
+          {:ok, boolean()} | refusal() | :pending
+  def remove_group(_tag, _client, _queue, _name, _group), do: unloaded()
 
   @spec id_parse(binary()) :: {:ok, binary()} | refusal()
   def id_parse(_id), do: unloaded()

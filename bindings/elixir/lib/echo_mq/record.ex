@@ -27,4 +27,11 @@ defmodule EchoMQ.Record do
           fields: [{binary(), binary()}],
           foreign?: boolean()
         }
+
+  @doc false
+  # A record as the native library gives it.
+  @spec new({String.t() | nil, String.t(), [{binary(), binary()}]}) :: t()
+  def new({id, entry_id, fields}) do
+    %__MODULE__{id: id, entry_id: entry_id, fields: fields, foreign?: is_nil(id)}
+  end
 end

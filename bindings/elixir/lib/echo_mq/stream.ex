@@ -1,6 +1,6 @@
 defmodule EchoMQ.Stream do
   @moduledoc """
-  Streams: appending, reading, trimming.
+  Streams: appending, reading, following, trimming. Consumer groups are read with `EchoMQ.StreamConsumer`.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
       iex> {:ok, first} = EchoMQ.Stream.append(bus, "shop", "orders", kind: "placed", order: "4711")
@@ -14,7 +14,7 @@ defmodule EchoMQ.Stream do
 
   A stream has *one writer*: one connector of one VM, whose processes may all append. A record of a second writer
   whose id is not above the stream's top is refused with `:nonmonotonic`; it is never written elsewhere and never
-  dropped in silence.
+  dropped in silence. A stream of *several writers* is appended to with `append_sequenced/4` by all of them.
 
   A record is written once or reported, never twice. Where the connection breaks before the answer came, the id is
   looked up after connecting again. Where nobody could say by the deadline, the answer is `:unknown_outcome` with the
@@ -29,6 +29,9 @@ defmodule EchoMQ.Stream do
 
   alias EchoMQ.{Connector, Error, Native, Record}
   alias EchoMQ.Stream.Id
+
+  # How many records of a tail are handed over at once.
+  @slice 1_000
 
   @typedoc """
   The fields of a record: names are atoms or iodata, values are iodata.
@@ -99,12 +102,38 @@ defmodule EchoMQ.Stream do
   end
 
   @doc """
+  Appends one record to a stream that has several writers, and answers its id.
+
+  This connector's own id is used where it is above the stream's top; otherwise the server gives one in the same step, so
+  that a writer far away, or one whose clock is behind, is never refused with `:nonmonotonic`. All writers of such a
+  stream append in this way.
+
+  Fails as `append/4` does otherwise, and with `:stream_ahead` and `:clock_ahead` where the stream's top, or this host's
+  clock, is more than a minute ahead of the server's clock.
+
+      iex> {:ok, near} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, behind} = EchoMQ.Connector.start_link(url: url(), node_id: 8, clock: 1_735_689_600_000)
+      iex> {:ok, first} = EchoMQ.Stream.append_sequenced(near, "shop", "shared", kind: "placed")
+      iex> {:ok, second} = EchoMQ.Stream.append_sequenced(behind, "shop", "shared", kind: "paid")
+      iex> first < second
+      true
+  """
+  @spec append_sequenced(Connector.conn(), String.t(), String.t(), fields()) ::
+          {:ok, Id.t()} | {:error, Error.t()}
+  def append_sequenced(conn, queue, name, fields) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.append_sequenced(&1, client, queue, name, fields))
+    end
+  end
+
+  @doc """
   Appends many records in one pipeline.
 
   Answers one result for each record, in their order: each is written or refused for itself, as by `append/4`.
 
   With `atomic: true` the server appends all of them in one step, or none, and the answer is the list of their ids, or
-  one error; after `:unknown_outcome` it is all of them or none, and the error has the id of the first.
+  one error; after `:unknown_outcome` it is all of them or none, and the error has the id of the first. With
+  `sequenced: true` it does so for a stream of several writers, and each record gets its id as by `append_sequenced/4`.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
       iex> records = [%{"n" => "1"}, [{"id", "2"}], [n: "3"]]
@@ -115,8 +144,11 @@ defmodule EchoMQ.Stream do
       iex> error.code
       :reserved_field
       iex> {:ok, [_, _]} = EchoMQ.Stream.append_batch(bus, "q", "log", [[n: "4"], [n: "5"]], atomic: true)
+      iex> {:ok, [_, _]} = EchoMQ.Stream.append_batch(bus, "q", "log", [[n: "6"], [n: "7"]], sequenced: true)
   """
-  @spec append_batch(Connector.conn(), String.t(), String.t(), [fields()], atomic: boolean()) ::
+  @spec append_batch(Connector.conn(), String.t(), String.t(), [fields()], [
+          {:atomic | :sequenced, boolean()}
+        ]) ::
           {:ok, [{:ok, Id.t()} | {:error, Error.t()}] | [Id.t()]} | {:error, Error.t()}
   def append_batch(conn, queue, name, records, options \\ []) do
     unless is_list(records), do: raise(ArgumentError, "the records of a batch must be a list")
@@ -129,11 +161,13 @@ defmodule EchoMQ.Stream do
   end
 
   defp appending([]), do: &Native.append_batch/5
-  defp appending(atomic: false), do: &Native.append_batch/5
+  defp appending([{kind, false}]) when kind in [:atomic, :sequenced], do: &Native.append_batch/5
   defp appending(atomic: true), do: &Native.append_batch_atomic/5
+  defp appending(sequenced: true), do: &Native.append_batch_sequenced/5
 
-  defp appending(other),
-    do: raise(ArgumentError, "a batch takes atomic: true or false, got: #{inspect(other)}")
+  defp appending(other) do
+    raise ArgumentError, "a batch takes atomic: or sequenced:, true or false, got: #{inspect(other)}"
+  end
 
   # The native side reads a slice at a time, so that a long list keeps no scheduler from other work.
   defp fill(batch, []), do: batch
@@ -170,7 +204,7 @@ defmodule EchoMQ.Stream do
   @spec records(Connector.conn(), String.t(), String.t(), bound(), bound(), count()) ::
           {:ok, [Record.t()]} | {:error, Error.t()}
   def records(conn, queue, name, from \\ "-", to \\ "+", count \\ :all) do
-    collect(range(conn, queue, name, from, to, count, :all), &record/1)
+    collect(range(conn, queue, name, from, to, count, :all), &Record.new/1)
   end
 
   @doc """
@@ -242,10 +276,90 @@ defmodule EchoMQ.Stream do
     Stream.resource(fn -> told!(open.()) end, &next/1, fn _reader -> :ok end)
   end
 
+  @doc """
+  Follows a stream for ever: an enumerable of `EchoMQ.Record` that waits for what is appended.
+
+  It begins where `start` says. What is missing because it was trimmed away stands in its place as an `EchoMQ.Gap`. A
+  connection of its own is opened when it is enumerated, by the process that enumerates it, and closed at the end; a
+  connection that breaks is opened again, and the enumeration goes on where it was. To go on later, keep the id of the
+  last record and give it as the start. `EchoMQ.Tail` is the same for those who cannot wait for ever.
+
+  Raises an `EchoMQ.Error` where it cannot begin or cannot go on.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "tailed", [[n: "1"], [n: "2"]])
+      iex> tail = EchoMQ.Stream.tail(bus, "shop", "tailed", :head)
+      iex> [one, two] = Enum.take(tail, 2)
+      iex> {:ok, _} = EchoMQ.Stream.append(bus, "shop", "tailed", n: "3")
+      iex> [three] = bus |> EchoMQ.Stream.tail("shop", "tailed", two.id) |> Enum.take(1)
+      iex> [one.fields, two.fields, three.fields]
+      [[{"n", "1"}], [{"n", "2"}], [{"n", "3"}]]
+  """
+  @spec tail(Connector.conn(), String.t(), String.t(), EchoMQ.Start.t()) :: Enumerable.t()
+  def tail(conn, queue, name, start) do
+    Stream.resource(
+      fn -> told!(EchoMQ.Tail.open(conn, queue, name, start)) end,
+      fn tail ->
+        case EchoMQ.Tail.take(tail, @slice) do
+          {:ok, entries} -> {entries, tail}
+          :closed -> {:halt, tail}
+          {:error, error} -> raise error
+        end
+      end,
+      &EchoMQ.Tail.close/1
+    )
+  end
+
+  @doc """
+  The dead letters of a stream, oldest first: an enumerable of `EchoMQ.Record`, as of `stream/4`.
+
+  A dead letter is what a consumer group gave up after its last attempt: a record with an id of its own and the fields
+  `origin` (the id that it had; its entry id where it had none), `group`, `attempts`, `error` and `at` (Unix
+  milliseconds), and behind them its own fields as they were. The options are `:from`, `:to`, `:count` and `:page_size`
+  of `stream/4`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> bus |> EchoMQ.Stream.dead_letters("shop", "reads") |> Enum.to_list()
+      []
+  """
+  @spec dead_letters(Connector.conn(), String.t(), String.t(), keyword()) :: Enumerable.t()
+  def dead_letters(conn, queue, name, options \\ []) do
+    options = Keyword.validate!(options, from: "-", to: "+", count: :all, page_size: :all)
+    ends = {options[:from], options[:to]}
+
+    open = fn ->
+      with {:ok, client} <- Connector.client(conn) do
+        Native.read_dead_letters(client, queue, name, ends, options[:count], options[:page_size])
+      end
+    end
+
+    Stream.resource(fn -> told!(open.()) end, &next/1, fn _reader -> :ok end)
+  end
+
+  @doc """
+  Puts a dead letter back: its own fields become a new record of the stream, whose id is answered, and it is gone from
+  the dead letters, in one step. It needs no node id.
+
+  Fails with `:gone` where there is no such dead letter, `:state` where the entry of that id is no dead letter, and with
+  `:stream_ahead` and `:clock_ahead`; then nothing changed. Fails with `:unknown_outcome` when an answer was lost and the
+  dead letter is gone since; putting it back again does no harm.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> {:error, error} = EchoMQ.Stream.put_back(bus, "shop", "reads", "EVT0NgWEfAER90")
+      iex> error.code
+      :gone
+  """
+  @spec put_back(Connector.conn(), String.t(), String.t(), Id.t()) :: {:ok, Id.t()} | {:error, Error.t()}
+  def put_back(conn, queue, name, id) do
+    with {:ok, client} <- Connector.client(conn) do
+      Native.call(&Native.put_back(&1, client, queue, name, id))
+    end
+  end
+
   defp next(reader) do
     case told!(Native.call(&Native.next_page(&1, reader))) do
       nil -> {:halt, reader}
-      page -> {Enum.map(page, &record/1), reader}
+      page -> {Enum.map(page, &Record.new/1), reader}
     end
   end
 
@@ -342,10 +456,6 @@ defmodule EchoMQ.Stream do
   end
 
   defp pair({id, _entry_id, fields}), do: {id, Map.new(fields)}
-
-  defp record({id, entry_id, fields}) do
-    %Record{id: id, entry_id: entry_id, fields: fields, foreign?: is_nil(id)}
-  end
 
   defp micros(%DateTime{} = instant), do: DateTime.to_unix(instant, :microsecond)
 

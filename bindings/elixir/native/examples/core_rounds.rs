@@ -1,13 +1,17 @@
 //! What the Elixir face is measured against: the same rounds on the core itself.
 //!
-//! Started with a URL. Each line of its input is a round, `single`, `flight` or `batch` and a number of records; the
-//! answer is the seconds that it took. `flight` keeps 64 appends on their way, `batch` appends 1 000 records at a time.
+//! Started with a URL. Each line of its input is a round, `single`, `flight`, `batch` or `consume` and a number of records;
+//! the answer is the seconds that it took. `flight` keeps 64 appends on their way, `batch` appends 1 000 records at a time,
+//! `consume` reads with `count` 100 and acknowledges. `latency` consumes what it appends at 1 000 records a second, and
+//! answers the seconds from append to handler for half of them and for 99 of 100.
 
-use echomq::{Client, Options, Stream};
+use echomq::{Client, ConsumerOptions, Message, Options, Start, Stream};
 use std::error::Error;
 use std::io::{BufRead, Write, stdin, stdout};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::interval;
 
 const IN_FLIGHT: usize = 64;
 const BATCH: usize = 1_000;
@@ -24,6 +28,15 @@ fn main() -> Outcome {
         let line = line?;
         let (round, records) = line.split_once(' ').ok_or("a round is a word and a number")?;
         let records: usize = records.parse()?;
+        if round == "latency" {
+            let [half, most] = runtime.block_on(runtime.spawn(latency(stream.clone(), records)))??;
+            println!("{half} {most}");
+            stdout().flush()?;
+            continue;
+        }
+        if round == "consume" {
+            runtime.block_on(batches(stream.clone(), records))?;
+        }
         // On the runtime, as a service of Rust would be.
         let stream = stream.clone();
         let begin = Instant::now();
@@ -31,6 +44,7 @@ fn main() -> Outcome {
             "single" => runtime.spawn(one_by_one(stream, records)),
             "flight" => runtime.spawn(in_flight(stream, records)),
             "batch" => runtime.spawn(batches(stream, records)),
+            "consume" => runtime.spawn(consume(stream, records)),
             _ => return Err("no such round".into()),
         };
         runtime.block_on(done)??;
@@ -70,4 +84,43 @@ async fn batches(stream: Stream, records: usize) -> Outcome {
         }
     }
     Ok(())
+}
+
+async fn consume(stream: Stream, records: usize) -> Outcome {
+    let consumer = stream.consumer(ConsumerOptions::new("bench", Start::Head)?.count(100)).await?;
+    for _ in 0..records {
+        if let Some(delivery) = consumer.next().await? {
+            delivery.ack();
+        }
+    }
+    Ok(consumer.flush().await?)
+}
+
+async fn latency(stream: Stream, records: usize) -> Result<[f64; 2], Box<dyn Error + Send + Sync>> {
+    let consumer = stream.consumer(ConsumerOptions::new("bench", Start::New)?.count(100)).await?;
+    let (began, (told, mut seen)) = (Instant::now(), mpsc::unbounded_channel());
+    let reading = consumer.clone();
+    tokio::spawn(async move {
+        let handler = |message: Message| {
+            let at = message.record().get("at").and_then(|at| str::from_utf8(at).ok()?.parse::<u64>().ok());
+            let late = at.map(|at| began.elapsed().saturating_sub(Duration::from_micros(at)));
+            let _ = told.send(late.unwrap_or_default());
+            async { Ok::<(), String>(()) }
+        };
+        reading.run(handler).await
+    });
+    let mut pace = interval(Duration::from_millis(1));
+    for _ in 0..records {
+        pace.tick().await;
+        let mut record = record().to_vec();
+        record.push(("at", began.elapsed().as_micros().to_string()));
+        stream.append(record).await?;
+    }
+    let mut late = Vec::with_capacity(records);
+    while late.len() < records {
+        late.extend(seen.recv().await);
+    }
+    consumer.stop(Duration::from_secs(1)).await;
+    late.sort_unstable();
+    Ok([late[records / 2], late[records * 99 / 100]].map(|late| late.as_secs_f64()))
 }

@@ -3,6 +3,7 @@
 use crate::error::Refusal;
 use rustler::{Binary, Term};
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// The bytes of a binary.
 pub(crate) fn bytes<'a>(term: Term<'a>, what: &str) -> Result<&'a [u8], Refusal> {
@@ -43,6 +44,16 @@ pub(crate) fn is_word(term: Term<'_>, word: &str) -> bool {
 /// A number from 0.
 pub(crate) fn number(term: Term<'_>, what: &str) -> Result<u64, Refusal> {
     term.decode().map_err(|_| Refusal::argument(format!("{what} must be a whole number from 0")))
+}
+
+/// A time in milliseconds; nothing where Elixir says `:infinity`.
+pub(crate) fn time(term: Term<'_>, what: &str) -> Result<Option<Duration>, Refusal> {
+    if is_word(term, "infinity") {
+        return Ok(None);
+    }
+    let ms = number(term, what)
+        .map_err(|_| Refusal::argument(format!("{what} must be milliseconds from 0 or :infinity")))?;
+    Ok(Some(Duration::from_millis(ms)))
 }
 
 /// The elements of a list, and whether it ended as a list does.

@@ -1,6 +1,6 @@
 //! The client of a connector.
 
-use crate::argument::{elements, is_word, number, text};
+use crate::argument::{elements, text, time};
 use crate::atoms;
 use crate::error::{Refusal, call};
 use crate::reply::answer_later;
@@ -92,10 +92,7 @@ fn close<'a>(
     within: Term<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let within = match is_word(within, "infinity") {
-            true => Duration::MAX,
-            false => Duration::from_millis(number(within, "the time to close within")?),
-        };
+        let within = time(within, "the time to close within")?.unwrap_or(Duration::MAX);
         let client = connection.0.clone();
         answer_later(env, tag, async move { client.close(within).await })
     })

@@ -1,7 +1,7 @@
 //! Errors: the core's become `EchoMQ.Error`, arguments of a wrong type raise `ArgumentError`.
 
 use crate::atoms;
-use crate::term::IntoTerm;
+use crate::term::{IntoTerm, word};
 use echomq::Code;
 use rustler::{Atom, Encoder, Env, NifException, NifResult, Term};
 
@@ -62,13 +62,23 @@ pub(crate) fn refused(env: Env<'_>, error: echomq::Error) -> Term<'_> {
     (atoms::error(), error.into_term(env)).encode(env)
 }
 
+/// What a second verdict on a delivery is answered with.
+pub(crate) fn settled_already(env: Env<'_>) -> Term<'_> {
+    let error = Exception {
+        code: word(env, Code::State.as_str()),
+        message: "a delivery has one verdict, and this one has had it or was given back".to_owned(),
+        subject: None,
+        id: None,
+        top: None,
+    };
+    (atoms::error(), error).encode(env)
+}
+
 impl IntoTerm for echomq::Error {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
         let text = |part: Option<&str>| part.map(str::to_owned);
-        // An atom can be made of any code's word: they are short and plain.
-        let code = Atom::from_str(env, self.code().as_str()).unwrap_or_else(|_| atoms::error());
         Exception {
-            code,
+            code: word(env, self.code().as_str()),
             message: self.message().to_owned(),
             subject: text(self.subject()),
             id: text(self.id()),

@@ -7,15 +7,20 @@ mod argument;
 mod batch;
 mod client;
 mod command;
+mod consumer;
 mod error;
 mod fault;
 mod fields;
+mod group;
+mod hand;
 mod id;
 mod keyspace;
+mod message;
 mod reader;
 mod record;
 mod reply;
 mod stream;
+mod tail;
 mod term;
 
 /// Atoms that more than one module needs.

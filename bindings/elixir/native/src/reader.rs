@@ -60,6 +60,23 @@ fn read<'a>(
 }
 
 #[rustler::nif]
+fn read_dead_letters<'a>(
+    env: Env<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    name: Term<'a>,
+    (from, to): (Term<'a>, Term<'a>),
+    limit: Term<'a>,
+    page: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let stream = stream(&connection, queue, name)?;
+        let range = Range::parse(&text(from, "the start of the range")?, &text(to, "the end of the range")?)?;
+        open(env, stream.dead_letters(range), limit, page)
+    })
+}
+
+#[rustler::nif]
 fn read_window<'a>(
     env: Env<'a>,
     connection: ResourceArc<Connection>,

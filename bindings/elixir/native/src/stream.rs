@@ -49,6 +49,24 @@ fn append_id<'a>(
 }
 
 #[rustler::nif]
+fn append_sequenced<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    name: Term<'a>,
+    record: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let stream = stream(&connection, queue, name)?;
+        match Parts::default().record(record)? {
+            Record::Read(fields) => Ok(answer(env, tag, stream.append_sequenced(fields))),
+            large => answer_from_thread(env, tag, move || stream.append_sequenced(large.into_fields())),
+        }
+    })
+}
+
+#[rustler::nif]
 fn append_batch<'a>(
     env: Env<'a>,
     tag: Term<'a>,
@@ -78,7 +96,22 @@ fn append_batch_atomic<'a>(
     })
 }
 
-/// Appends the records of a batch, by whichever of the two ways.
+#[rustler::nif]
+fn append_batch_sequenced<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    name: Term<'a>,
+    batch: ResourceArc<Batch>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let stream = stream(&connection, queue, name)?;
+        submit(env, tag, batch.take(), move |records| stream.append_batch_sequenced(records))
+    })
+}
+
+/// Appends the records of a batch, by whichever of the three ways.
 fn submit<'a, T, C>(env: Env<'a>, tag: Term<'a>, records: Vec<Record>, append: C) -> Result<Term<'a>, Refusal>
 where
     T: IntoTerm + Send + 'static,
@@ -120,6 +153,22 @@ fn trim_min_id<'a>(
         let trim = Trim::min_id(instant(micros)?);
         let stream = stream(&connection, queue, name)?;
         Ok(answer(env, tag, stream.trim(if exact { trim.exact() } else { trim })))
+    })
+}
+
+/// Puts a dead letter back, and answers the id of the new record.
+#[rustler::nif]
+fn put_back<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    name: Term<'a>,
+    id: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let stream = stream(&connection, queue, name)?;
+        Ok(answer(env, tag, stream.put_back(EventId::parse(bytes(id, "the id")?)?)))
     })
 }
 

@@ -15,6 +15,23 @@ pub(crate) trait IntoTerm {
     }
 }
 
+/// An atom of one of the core's words, which are short and plain.
+pub(crate) fn word(env: Env<'_>, word: &str) -> Atom {
+    Atom::from_str(env, word).unwrap_or_else(|_| atoms::error())
+}
+
+/// `:ok`, or the error.
+pub(crate) struct Done(pub(crate) echomq::Result<()>);
+
+impl IntoTerm for Done {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        match self.0 {
+            Ok(()) => atoms::ok().encode(env),
+            Err(error) => crate::error::refused(env, error),
+        }
+    }
+}
+
 /// A binary with a copy of the bytes.
 pub(crate) fn binary<'a>(env: Env<'a>, bytes: &[u8]) -> Term<'a> {
     let mut binary = NewBinary::new(env, bytes.len());
@@ -96,6 +113,12 @@ impl IntoTerm for EntryId {
 }
 
 impl IntoTerm for u64 {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        self.encode(env)
+    }
+}
+
+impl IntoTerm for bool {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
         self.encode(env)
     }

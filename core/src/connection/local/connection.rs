@@ -56,7 +56,12 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects and greets, within the time for one attempt and by the deadline.
-    pub(super) fn open(settings: &Settings, minter: &Minter, host: &Host<'_>, deadline: Instant) -> Result<Self> {
+    pub(super) fn open(
+        settings: &Settings,
+        minter: &Minter,
+        host: &Host<'_>,
+        deadline: Instant,
+    ) -> Result<Self> {
         let deadline = deadline.min(Instant::now() + settings.connect_timeout);
         let socket = Self::socket(settings, host, deadline)?;
         let mut connection =

@@ -13,7 +13,9 @@ fn entry(seq: u64, value: &str) -> (Record, u64) {
 
 fn take(state: &mut State, taker: Taker, max: usize) -> Vec<u64> {
     match state.take(taker, max) {
-        Some((Taken::Entries(entries), _)) => entries.iter().map(|entry| entry.record.entry_id().seq()).collect(),
+        Some((Taken::Entries(entries), _)) => {
+            entries.iter().map(|entry| entry.record.entry_id().seq()).collect()
+        }
         Some((Taken::End(_), _)) => panic!("the end"),
         None => Vec::new(),
     }
@@ -69,7 +71,7 @@ fn acknowledgements_leave_when_the_batch_is_done_or_5_ms_have_passed() {
     assert_eq!(third.acknowledge, ids(&[1, 0]));
     assert_eq!(state.times().0, None);
     assert_eq!(state.verdicts_arrived(), None);
-    state.verdict_arrived(None);
+    state.acknowledged(ids(&[1, 0]), Ok(()), now);
     assert_eq!(state.verdicts_arrived(), Some(Ok(())));
     // A page full of them does not wait for the rest.
     state.put((10..30).map(|seq| entry(seq, "")));
@@ -89,6 +91,67 @@ fn a_verdict_counts_once() {
 }
 
 #[test]
+fn an_acknowledgement_that_did_not_arrive_is_sent_again_and_then_forgotten() {
+    let mut state = state(|options| options);
+    let now = Instant::now();
+    state.put([entry(0, "")]);
+    take(&mut state, Taker::Anyone, 1);
+    let sent = state.settle(&ids(&[0]), true, now).acknowledge;
+    let late = Error::new(crate::error::Code::Timeout, "late");
+    state.acknowledged(sent, Err(late.clone()), now);
+    assert_eq!((state.unfinished(), state.verdicts_arrived()), (1, Some(Err(late))));
+    assert!(state.known().contains(&EntryId::new(1, 0)), "it is not handed out once more");
+    let again = state.take_acknowledgements();
+    assert_eq!(again, ids(&[0]));
+    state.acknowledged(again, Ok(()), now);
+    assert_eq!((state.unfinished(), state.verdicts_arrived()), (0, Some(Ok(()))));
+}
+
+#[test]
+fn what_was_delivered_before_is_handled_one_at_a_time_where_deliveries_are_counted() {
+    let again = |seq: u64| (entry(seq, "").0, 2);
+    let now = Instant::now();
+    let mut state = state(|options| options.concurrency(4).max_attempts(3));
+    assert_eq!((state.redelivery_room(), state.room()), (1, 100));
+    state.put([again(0)]);
+    assert_eq!((state.redelivery_room(), state.room()), (0, 99), "new ones come all the same");
+    assert_eq!(take(&mut state, Taker::Worker(0), 9), [0]);
+    assert_eq!(state.begin_scan(now, true, false), None);
+    // Its acknowledgement leaves at once, and the next is fetched when it has arrived.
+    state.put([entry(50, "")]);
+    let sent = state.settle(&ids(&[0]), true, now).acknowledge;
+    assert_eq!(sent, ids(&[0]));
+    assert_eq!(state.redelivery_room(), 0);
+    state.acknowledged(sent, Ok(()), now);
+    assert_eq!(state.redelivery_room(), 1);
+    // One that is dropped without a verdict is over too.
+    state.put([again(1)]);
+    take(&mut state, Taker::Worker(0), 9);
+    take(&mut state, Taker::Worker(0), 9);
+    assert!(state.settle(&ids(&[1]), false, now).wake);
+    assert_eq!(state.redelivery_room(), 1);
+    // What failed here killed nothing.
+    state.failed(EntryId::new(1, 2));
+    state.put([again(2)]);
+    assert_eq!(state.redelivery_room(), 1);
+}
+
+#[test]
+fn whoever_pulls_and_keeps_gets_the_next_one() {
+    let mut state = state(|options| options.max_attempts(3));
+    state.put([(entry(0, "").0, 2)]);
+    assert!(!state.ask(Taker::Anyone), "there is one");
+    assert_eq!(take(&mut state, Taker::Anyone, 9), [0]);
+    assert_eq!(state.redelivery_room(), 0);
+    assert!(state.ask(Taker::Anyone) && state.take_attention());
+    assert_eq!(state.redelivery_room(), 1);
+    state.put([(entry(1, "").0, 2)]);
+    assert_eq!(take(&mut state, Taker::Anyone, 9), [1]);
+    assert_eq!(state.redelivery_room(), 0);
+    assert!(!state.ask(Taker::Worker(0)), "a worker waits for the others");
+}
+
+#[test]
 fn a_failing_head_does_not_starve_the_scan() {
     let mut state = state(|options| options.count(10));
     let now = Instant::now();
@@ -98,7 +161,11 @@ fn a_failing_head_does_not_starve_the_scan() {
     assert_eq!(state.room(), 0, "and may bring as many as there is room for");
     state.scan_ended(Some((EntryId::new(7, 7), 10)));
     // It brought all it asked for, so the next follows without a beat, and from there.
-    assert_eq!(state.begin_scan(now, false, true), Some((EntryId::new(7, 7), 1)), "a read may bring the others");
+    assert_eq!(
+        state.begin_scan(now, false, true),
+        Some((EntryId::new(7, 7), 1)),
+        "a read may bring the others"
+    );
     state.scan_ended(Some((EntryId::MIN, 0)));
     assert_eq!(state.begin_scan(now, false, false), None);
     // Entries that are to come back are looked for from the lowest of them.

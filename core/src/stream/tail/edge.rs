@@ -33,7 +33,8 @@ impl Edge {
             return Ok(Self::NOTHING);
         }
         let number = |name| reply::member(reply.clone(), name)?.map_or(Ok(0), reply::count);
-        let last = reply::member(reply.clone(), "last-generated-id")?.map_or(Ok(EntryId::MIN), reply::entry_id);
+        let last =
+            reply::member(reply.clone(), "last-generated-id")?.map_or(Ok(EntryId::MIN), reply::entry_id);
         let first = match reply::member(reply.clone(), "first-entry")? {
             None | Some(Value::Nil) => None,
             Some(entry) => reply::list(entry)?.into_iter().next().map(reply::entry_id).transpose()?,
@@ -115,9 +116,10 @@ impl Place {
             // Something up to where this reader stood is still there, so nothing behind it is missing.
             None if edge.first.is_some() => self.number.map(|number| number + 1),
             None => None,
-            Some(begin) => read.iter().position(|entry_id| *entry_id == begin).and_then(|at| {
-                (edge.removed() + 1).checked_sub(at as u64)
-            }),
+            Some(begin) => read
+                .iter()
+                .position(|entry_id| *entry_id == begin)
+                .and_then(|at| (edge.removed() + 1).checked_sub(at as u64)),
         };
         let missing = match (begins, self.number, number) {
             (None, ..) if edge.first.is_some() => false,

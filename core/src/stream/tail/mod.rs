@@ -148,7 +148,8 @@ impl Tail {
         let edge = door.run(Ok(edge::LookAtEdge::new(key.clone()))).await?;
         let place = edge::Place::new(start, &edge);
         let lane = Lane::open(door.settings().clone()).await?;
-        let inner = Arc::new(Inner { key, door, origin: Origin::here(), monitor: Monitor::new(Ahead::default()) });
+        let inner =
+            Arc::new(Inner { key, door, origin: Origin::here(), monitor: Monitor::new(Ahead::default()) });
         tokio::spawn(follow::Follower::new(inner.clone(), attendance, lane, place).run());
         Ok(Self(Arc::new(Handle(inner))))
     }
@@ -229,9 +230,10 @@ impl futures_core::Stream for Tail {
         if let Err(error) = self.inner().origin.check() {
             return Poll::Ready(Some(Err(error)));
         }
-        self.inner().monitor.poll(context, |ahead| ahead.take(1)).map(|(taken, wake)| {
-            self.taken(taken, wake).map(|mut entries| entries.pop()).transpose()
-        })
+        self.inner()
+            .monitor
+            .poll(context, |ahead| ahead.take(1))
+            .map(|(taken, wake)| self.taken(taken, wake).map(|mut entries| entries.pop()).transpose())
     }
 }
 

@@ -3,9 +3,9 @@
 use super::edge::{Edge, LookAtEdge};
 use crate::id::entry_id::EntryId;
 use crate::operation::{Operation, Step};
+use crate::record::Record;
 use crate::record::packed::Packed;
 use crate::record::reply::{self, Entry};
-use crate::record::Record;
 use crate::stream::Key;
 use redis::Value;
 use std::time::Duration;

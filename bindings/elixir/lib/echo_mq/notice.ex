@@ -1,0 +1,55 @@
+defmodule EchoMQ.Notice do
+  @moduledoc """
+  Something that a consumer tells beside its messages.
+
+    * `:kind` - what it is about; see `t:kind/0`
+    * `:message` - a sentence for people
+    * `:entry_id` - the entry concerned, or `nil`
+    * `:id` - the branded id that belongs to the entry's place, or `nil`
+    * `:attempts` - how often the entry was delivered, or `nil`
+    * `:code` - the cause of a trouble, a `t:EchoMQ.Error.code/0`, or `nil`
+  """
+
+  @kinds ~w(group_recreated lost foreign failed dead_letter trouble disconnected reconnected missed)a
+
+  @typedoc """
+  What a notice is about.
+
+    * `:group_recreated` - the group had vanished, with what was pending in it, and was made again
+    * `:lost` - the data of a pending entry was trimmed away; it was acknowledged and reaches no handler
+    * `:foreign` - an entry that this bus did not write was skipped or failed, as `:on_foreign` says
+    * `:failed` - the handler of an entry failed; it comes back
+    * `:dead_letter` - an entry failed its last attempt and is a dead letter now
+    * `:trouble` - the group could not be told or asked; it is tried again
+    * `:disconnected` - the connection that reads is gone; it is opened again
+    * `:reconnected` - the connection that reads is open again
+    * `:missed` - so many notices were not taken in time and are gone
+  """
+  @type kind :: unquote(Enum.reduce(Enum.reverse(@kinds), &{:|, [], [&1, &2]}))
+
+  @enforce_keys [:kind, :message]
+  defstruct [:kind, :message, :entry_id, :id, :attempts, :code]
+
+  @type t :: %__MODULE__{
+          kind: kind(),
+          message: String.t(),
+          entry_id: String.t() | nil,
+          id: EchoMQ.Stream.Id.t() | nil,
+          attempts: pos_integer() | nil,
+          code: EchoMQ.Error.code() | nil
+        }
+
+  @doc """
+  Every kind, in the core's order.
+
+      iex> :group_recreated in EchoMQ.Notice.kinds()
+      true
+  """
+  @spec kinds() :: [kind()]
+  def kinds, do: @kinds
+end
+
+defimpl String.Chars, for: EchoMQ.Notice do
+  def to_string(%{entry_id: nil} = notice), do: "#{notice.kind}: #{notice.message}"
+  def to_string(notice), do: "#{notice.kind}: #{notice.message} (#{notice.entry_id})"
+end

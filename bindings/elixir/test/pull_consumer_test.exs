@@ -1,0 +1,222 @@
+defmodule EchoMQ.PullConsumerTest do
+  use EchoMQ.Test.Case, async: true
+
+  import EchoMQ.Test.Consumers, only: [append!: 3, pending: 2]
+
+  alias EchoMQ.{Notice, PullConsumer}
+  alias EchoMQ.Stream, as: Bus
+
+  setup %{queue: queue} do
+    bus = connect!()
+    %{bus: bus, ids: append!(bus, queue, 10)}
+  end
+
+  defp start!(bus, queue, more \\ []) do
+    options = Keyword.merge([group: "g", group_start: :head], more)
+    {:ok, consumer} = PullConsumer.start(bus, queue, "s", options)
+    consumer
+  end
+
+  test "hands out as many as are asked for, in order, and nothing where there is nothing", context do
+    %{bus: bus, queue: queue, ids: ids} = context
+    consumer = start!(bus, queue)
+    {:ok, three} = PullConsumer.take(consumer, 3)
+    {:ok, seven} = PullConsumer.take(consumer, 100)
+    assert for(message <- three ++ seven, do: message.id) == ids
+    assert PullConsumer.take(consumer, 1, 0) == {:ok, []}
+    assert %{group: "g", name: <<_, _::binary>>} = consumer
+  end
+
+  test "a verdict counts once, and tells the server", context do
+    %{bus: bus, plain: plain, queue: queue} = context
+    consumer = start!(bus, queue, consumer: "c1", retry: 1)
+    {:ok, [one, two, three, four | rest]} = PullConsumer.take(consumer, 10)
+    assert PullConsumer.ack(one) == :ok
+    assert PullConsumer.ack(rest) == :ok
+    assert PullConsumer.extend(two) == :ok
+    assert PullConsumer.fail(two, :no, delay: 0) == :ok
+    assert PullConsumer.give_back(three) == :ok
+    assert PullConsumer.flush(consumer) == :ok
+
+    for verdict <- [
+          &PullConsumer.ack/1,
+          &PullConsumer.fail(&1, "no"),
+          &PullConsumer.give_back/1,
+          &PullConsumer.extend/1
+        ],
+        settled <- [one, two, three] do
+      assert code(verdict.(settled)) == :state
+    end
+
+    assert code(PullConsumer.ack([four, one])) == :state
+    assert PullConsumer.flush(consumer) == :ok
+    two_entry = two.entry_id
+    three_entry = three.entry_id
+    assert [{^two_entry, "c1", _}, {^three_entry, "c1", 1}] = pending(plain, queue)
+
+    # What was given back comes at once, as the same delivery; what failed comes as another.
+    again = take(consumer, 2)
+    assert Map.new(again, &{&1.id, &1.attempts}) == %{two.id => 2, three.id => 1}
+    assert PullConsumer.ack(again) == :ok
+    assert PullConsumer.stop(consumer, 5_000) == {:ok, 0}
+    assert pending(plain, queue) == []
+    assert PullConsumer.stop(consumer, 5_000) == {:ok, 0}
+    assert PullConsumer.take(consumer, 1) == :stopped
+  end
+
+  test "an entry that fails its last attempt is a dead letter, and can be put back", context do
+    %{bus: bus, plain: plain, queue: queue, ids: [first | _]} = context
+    consumer = start!(bus, queue, max_attempts: 2, retry: 1)
+    {:ok, [message]} = PullConsumer.take(consumer, 1)
+    :ok = PullConsumer.fail(message, "no address")
+    {:ok, others} = PullConsumer.take(consumer, 9)
+    :ok = PullConsumer.ack(others)
+    [again] = take(consumer, 1)
+    assert {again.id, again.attempts} == {first, 2}
+    :ok = PullConsumer.fail(again, {:still, "none"})
+    :ok = PullConsumer.flush(consumer)
+    Wait.until(fn -> pending(plain, queue) == [] end)
+
+    [letter] = Enum.to_list(Bus.dead_letters(bus, queue, "s"))
+
+    assert [
+             {"origin", ^first},
+             {"group", "g"},
+             {"attempts", "2"},
+             {"error", "{:still, \"none\"}"},
+             {"at", at},
+             {"n", "1"}
+           ] = letter.fields
+
+    assert {:ok, _} = DateTime.from_unix(String.to_integer(at), :millisecond)
+
+    assert [[entry_id, ["id", id | _]]] =
+             Plain.command(plain, ["XRANGE", "emq:{#{queue}}:stream:s:dead", "-", "+"])
+
+    assert {letter.id, letter.entry_id} == {id, entry_id}
+    assert Enum.to_list(Bus.dead_letters(bus, queue, "s", from: "(" <> letter.id)) == []
+
+    notices = for _ <- 1..3, do: PullConsumer.notice(consumer)
+
+    assert [
+             %Notice{kind: :failed, id: ^first, attempts: 1, message: "no address"},
+             %Notice{kind: :failed, id: ^first, attempts: 2, message: "{:still, \"none\"}"},
+             %Notice{kind: :dead_letter, id: ^first, attempts: 2}
+           ] = notices
+
+    {:ok, back} = Bus.put_back(bus, queue, "s", letter.id)
+    assert Enum.to_list(Bus.dead_letters(bus, queue, "s")) == []
+    assert [%{id: ^back, payload: %{"n" => "1"}, attempts: 1}] = take(consumer, 1)
+    assert code(Bus.put_back(bus, queue, "s", letter.id)) == :gone
+    assert code(Bus.put_back(bus, queue, "s", "nonsense")) == :malformed_id
+    assert_raise ArgumentError, fn -> Bus.dead_letters(bus, queue, "s", since: 1) end
+  end
+
+  test "asking is answered by one message, and nothing comes unasked", %{bus: bus, queue: queue, ids: ids} do
+    consumer = start!(bus, queue)
+    tag = PullConsumer.ask(consumer, 4)
+    assert_receive {^tag, {:ok, messages}}, 60_000
+    assert for(message <- messages, do: message.id) == Enum.take(ids, 4)
+    {:ok, rest} = PullConsumer.take(consumer, 100)
+    assert length(rest) == 6
+    tag = PullConsumer.ask(consumer, 4)
+    :ok = PullConsumer.ack(messages ++ rest)
+    assert {:ok, 0} = PullConsumer.stop(consumer, 5_000)
+    assert_receive {^tag, {:ok, nil}}, 60_000
+    tag = PullConsumer.ask(consumer, 4)
+    assert_receive {^tag, {:ok, nil}}, 60_000
+    assert mailbox() == []
+  end
+
+  test "suspended, it hands nothing out", %{bus: bus, queue: queue} do
+    consumer = start!(bus, queue)
+    {:ok, [_]} = PullConsumer.take(consumer, 1)
+    assert PullConsumer.suspend(consumer) == :ok
+    assert PullConsumer.take(consumer, 9, 0) == {:ok, []}
+    assert PullConsumer.resume(consumer) == :ok
+    assert {:ok, [_ | _]} = PullConsumer.take(consumer, 9)
+  end
+
+  test "only its owner takes, anyone gives verdicts", %{bus: bus, queue: queue} do
+    consumer = start!(bus, queue)
+    {:ok, [message | _]} = PullConsumer.take(consumer, 10)
+    take = Task.async(fn -> catch_error(PullConsumer.take(consumer, 1)) end)
+    assert %ArgumentError{message: "only the process that started" <> _} = Task.await(take)
+    assert Task.await(Task.async(fn -> PullConsumer.ack(message) end)) == :ok
+
+    for wrong <- [0, -1, :all, 1.5] do
+      assert_raise ArgumentError, fn -> PullConsumer.take(consumer, wrong) end
+    end
+
+    assert_raise ArgumentError, fn -> PullConsumer.take(consumer, 1, -1) end
+    assert_raise ArgumentError, fn -> PullConsumer.fail(message, "no", delay: -1) end
+    assert_raise ArgumentError, fn -> PullConsumer.start(bus, queue, "s", %{}) end
+  end
+
+  test "ends with its owner, and its messages reach another", %{bus: bus, queue: queue, plain: plain} do
+    test = self()
+
+    {owner, monitor} =
+      spawn_monitor(fn ->
+        consumer = start!(bus, queue, min_idle: 200, beat: 10)
+        {:ok, messages} = PullConsumer.take(consumer, 4)
+        send(test, {:taken, length(messages)})
+        Process.sleep(:infinity)
+      end)
+
+    assert_receive {:taken, 4}, 60_000
+    Process.exit(owner, :kill)
+    assert_receive {:DOWN, ^monitor, :process, _, _}, 60_000
+    other = start!(bus, queue, min_idle: 200, beat: 10)
+    messages = take(other, 10)
+
+    assert Enum.sort(for message <- messages, do: String.to_integer(message.payload["n"])) ==
+             Enum.to_list(1..10)
+
+    :ok = PullConsumer.ack(messages)
+    :ok = PullConsumer.flush(other)
+    assert pending(plain, queue) == []
+  end
+
+  test "says so when what was pending is trimmed, when an entry is foreign and when the group vanishes",
+       context do
+    %{bus: bus, plain: plain, queue: queue} = context
+    key = "emq:{#{queue}}:stream:s"
+    first = start!(bus, queue, consumer: "c1")
+    {:ok, [lost | _]} = PullConsumer.take(first, 3)
+    assert {:ok, 3} = PullConsumer.stop(first, 0)
+    {:ok, 9} = Bus.trim(bus, queue, "s", {:maxlen, 1, false})
+    foreign = Plain.command(plain, ["XADD", key, "*", "k", "v"])
+    again = start!(bus, queue, consumer: "c1", on_foreign: :skip)
+    lost_entry = lost.entry_id
+    notices = for _ <- 1..10, do: PullConsumer.notice(again)
+    assert %Notice{kind: :lost, entry_id: ^lost_entry, code: nil} = hd(notices)
+    assert Enum.frequencies_by(notices, & &1.kind) == %{lost: 9, foreign: 1}
+    assert [%{entry_id: ^foreign}] = Enum.filter(notices, &(&1.kind == :foreign))
+    assert [%{payload: %{"n" => "10"}} = last] = take(again, 1)
+    :ok = PullConsumer.ack(last)
+    :ok = PullConsumer.flush(again)
+    assert pending(plain, queue) == []
+
+    Plain.command(plain, ["DEL", key])
+    assert %Notice{kind: :group_recreated} = notice = PullConsumer.notice(again)
+    assert to_string(notice) == "group_recreated: " <> notice.message
+    {:ok, id} = Bus.append(bus, queue, "s", n: "11")
+    assert [%{id: ^id}] = take(again, 1)
+  end
+
+  test "every kind of notice is known, documented and typed" do
+    assert Enum.map(Notice.kinds(), &Atom.to_string/1) == EchoMQ.Native.notice_kinds()
+    {:docs_v1, _, _, _, _, _, docs} = Code.fetch_docs(Notice)
+    [text] = for {{:type, :kind, 0}, _, _, %{"en" => text}, _} <- docs, do: text
+    assert for([_, word] <- Regex.scan(~r/\* `:(\w+)`/, text), do: String.to_atom(word)) == Notice.kinds()
+  end
+
+  # As many messages as that.
+  defp take(_consumer, 0), do: []
+
+  defp take(consumer, count) do
+    {:ok, messages} = PullConsumer.take(consumer, count, 60_000)
+    messages ++ take(consumer, count - length(messages))
+  end
+end
