@@ -61,8 +61,6 @@ impl IntoJs for Tailed {
                 let ends = [gap.from(), gap.to()].map(|entry_id| value(env, entry_id.to_string()));
                 array(env, [value(env, ())].into_iter().chain(ends).collect::<Vec<_>>().into_iter())
             }
-            // Reached only by something that the core learned of and this face did not.
-            _ => Err(napi::Error::from_reason("the tail gave what has no form in JavaScript")),
         }
     }
 }

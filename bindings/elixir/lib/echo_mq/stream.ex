@@ -160,13 +160,14 @@ defmodule EchoMQ.Stream do
     end
   end
 
-  defp appending([]), do: &Native.append_batch/5
-  defp appending([{kind, false}]) when kind in [:atomic, :sequenced], do: &Native.append_batch/5
-  defp appending(atomic: true), do: &Native.append_batch_atomic/5
-  defp appending(sequenced: true), do: &Native.append_batch_sequenced/5
-
-  defp appending(other) do
-    raise ArgumentError, "a batch takes atomic: or sequenced:, true or false, got: #{inspect(other)}"
+  # What is sequenced is written whole or not at all too.
+  defp appending(options) do
+    case {options[:sequenced] || false, options[:atomic] || false, Keyword.keys(options) -- [:atomic, :sequenced]} do
+      {true, atomic, []} when is_boolean(atomic) -> &Native.append_batch_sequenced/5
+      {false, true, []} -> &Native.append_batch_atomic/5
+      {false, false, []} -> &Native.append_batch/5
+      _ -> raise ArgumentError, "a batch takes atomic: and sequenced:, true or false, got: #{inspect(options)}"
+    end
   end
 
   # The native side reads a slice at a time, so that a long list keeps no scheduler from other work.

@@ -108,8 +108,6 @@ impl IntoTerm for Tailed {
         match self {
             Self::Record(record) => record.into_term(env),
             Self::Gap(gap) => (words::gap(), gap.from().into_term(env), gap.to().into_term(env)).encode(env),
-            // The core may learn to tell more; none of it is lost in silence.
-            other => format!("{other:?}").into_term(env),
         }
     }
 }

@@ -31,7 +31,6 @@ const COUNT: usize = 1_000;
 
 /// What a [`Tail`] gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Tailed {
     /// The next record.
     Record(Record),
