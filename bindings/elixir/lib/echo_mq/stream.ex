@@ -162,11 +162,19 @@ defmodule EchoMQ.Stream do
 
   # What is sequenced is written whole or not at all too.
   defp appending(options) do
-    case {options[:sequenced] || false, options[:atomic] || false, Keyword.keys(options) -- [:atomic, :sequenced]} do
-      {true, atomic, []} when is_boolean(atomic) -> &Native.append_batch_sequenced/5
-      {false, true, []} -> &Native.append_batch_atomic/5
-      {false, false, []} -> &Native.append_batch/5
-      _ -> raise ArgumentError, "a batch takes atomic: and sequenced:, true or false, got: #{inspect(options)}"
+    case {options[:sequenced] || false, options[:atomic] || false,
+          Keyword.keys(options) -- [:atomic, :sequenced]} do
+      {true, atomic, []} when is_boolean(atomic) ->
+        &Native.append_batch_sequenced/5
+
+      {false, true, []} ->
+        &Native.append_batch_atomic/5
+
+      {false, false, []} ->
+        &Native.append_batch/5
+
+      _ ->
+        raise ArgumentError, "a batch takes atomic: and sequenced:, true or false, got: #{inspect(options)}"
     end
   end
 
