@@ -8,8 +8,9 @@ use crate::operation::command::{Command, Reply};
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
-use std::time::Duration;
-use tokio::time::timeout;
+use redis::Value;
+use std::time::{Duration, Instant};
+use tokio::time::{timeout, timeout_at};
 
 /// How much longer than it was asked to wait the server may take to answer.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -32,13 +33,15 @@ pub struct Lane {
     settings: Settings,
     minter: Minter,
     link: Option<Link>,
+    /// Replies to what was sent by [`Lane::send`] that nobody has taken yet.
+    received: Vec<Value>,
 }
 
 impl Lane {
     pub(crate) async fn open(settings: Settings) -> Result<Self> {
         let minter = settings.minter();
         let link = Link::open(&settings, &minter).await?;
-        Ok(Self { minter, settings, link: Some(link) })
+        Ok(Self { minter, settings, link: Some(link), received: Vec::new() })
     }
 
     /// Sends one command that makes the server wait for at most `wait`, and gives its reply.
@@ -66,7 +69,7 @@ impl Lane {
     /// Carries an operation out whose commands make the server wait for at most `wait`. See [`Lane::command`].
     pub(crate) async fn run<O: Operation>(&mut self, mut operation: O, wait: Duration) -> Result<O::Reply> {
         // The link is given back only by an answer, so whatever ends this early closes it.
-        let mut link = self.link.take().ok_or_else(|| Error::new(Code::Closed, "the lane is closed"))?;
+        let mut link = self.link.take().ok_or_else(lane_closed)?;
         loop {
             let mut commands = Packed::default();
             operation.prepare(&self.minter)?;
@@ -89,4 +92,40 @@ impl Lane {
             }
         }
     }
+
+    /// Sends commands whose replies are taken by [`Lane::receive`], so that several are on their way at once.
+    ///
+    /// What the socket does not take at once leaves with the next call.
+    pub(crate) async fn send(&mut self, commands: &Packed) -> Result<()> {
+        let link = self.link.as_mut().ok_or_else(lane_closed)?;
+        link.output().extend(commands);
+        if let Err(error) = link.send().await {
+            self.link = None;
+            return Err(failure(&self.settings.endpoint, &error));
+        }
+        Ok(())
+    }
+
+    /// The reply to the oldest command that was sent and not answered, which the server answers by `deadline`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn receive(&mut self, deadline: Instant) -> Result<Value> {
+        let link = self.link.as_mut().ok_or_else(lane_closed)?;
+        while self.received.is_empty() {
+            let why = match timeout_at((deadline + MARGIN).into(), link.exchange(&mut self.received)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => failure(&self.settings.endpoint, &error),
+                Err(_) => Error::new(Code::Timeout, "the server did not answer a read in time"),
+            };
+            self.link = None;
+            return Err(why);
+        }
+        Ok(self.received.remove(0))
+    }
+}
+
+fn lane_closed() -> Error {
+    Error::new(Code::Closed, "the lane is closed")
 }

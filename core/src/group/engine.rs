@@ -15,6 +15,11 @@ use crate::connection::lane::Lane;
 use crate::connection::shared::Attendance;
 use crate::error::{Code, Error, Result};
 use crate::id::entry_id::EntryId;
+use crate::operation::{Operation, Step};
+use crate::record::packed::Packed;
+use redis::Value;
+use std::collections::VecDeque;
+use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,11 +32,22 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 pub(super) struct Engine {
     duties: Duties,
     lane: Option<Lane>,
+    /// The reads on their way.
+    reads: VecDeque<Read>,
     source: Source,
     /// The last new entry that this consumer was given, or where the group stood when it began.
     position: EntryId,
     backoff: Backoff,
     disconnected: bool,
+}
+
+/// How many reads are on their way at most: one that the server works on, and one behind it.
+const READS: usize = 2;
+
+/// A read of new entries on its way.
+struct Read {
+    operation: ReadNew,
+    sent: Instant,
 }
 
 /// Where entries come from.
@@ -56,6 +72,7 @@ impl Engine {
         Self {
             duties: Duties::new(inner),
             lane: Some(lane),
+            reads: VecDeque::new(),
             source: Source::Own { after: EntryId::MIN, up_to: position },
             position,
             backoff,
@@ -77,52 +94,115 @@ impl Engine {
             }
         };
         // A blocked read ends with its connection.
-        self.lane = None;
-        self.duties.finish(self.position, error).await;
+        let cut_off = !self.reads.is_empty();
+        self.close_lane();
+        self.duties.finish(self.position, cut_off, error).await;
     }
 
     /// Fetches once; false once the consumer is to stop.
     async fn turn(&mut self) -> Result<bool> {
-        let Self { duties, lane, .. } = self;
-        duties.draining = matches!(self.source, Source::Own { .. });
-        let inner = duties.inner.clone();
-        let draining = duties.draining;
-        let room = inner.monitor.until(|state| {
-            let room = if draining { state.redelivery_room() } else { state.room() };
-            (room > 0).then_some(room)
-        });
-        let Some(room) = duties.attend(room).await else { return Ok(false) };
-        let lane = match lane {
-            Some(open) if open.is_open() => open,
-            closed => {
-                *closed = None;
-                let Some(opened) = duties.attend(Lane::open(inner.door.settings().clone())).await else {
-                    return Ok(false);
-                };
-                // Whatever the old one was given last is pending and was never seen.
-                self.source = match self.source {
-                    Source::New => Source::Own { after: self.position, up_to: EntryId::MAX },
-                    own => own,
-                };
-                closed.insert(opened?)
-            }
-        };
+        self.duties.draining = matches!(self.source, Source::Own { .. });
+        if !self.open_lane().await? {
+            return Ok(false);
+        }
         let page = match self.source {
-            Source::Own { after, .. } => {
-                let operation = Drain::new(inner.member.clone(), after, room);
-                duties.attend(lane.run(operation, Duration::ZERO)).await
-            }
-            Source::New => {
-                let (count, block) = (duties.begin_read(room), inner.options.beat);
-                let operation = ReadNew { member: inner.member.clone(), count, block };
-                let page = duties.attend(lane.run(operation, block)).await;
-                duties.reading = false;
-                page
+            Source::Own { after, .. } => self.read_own(after).await,
+            Source::New => self.read_new().await,
+        };
+        match page {
+            Some(page) => self.take_in(page?),
+            None => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Sees to it that there is a lane; false once the consumer is to stop.
+    async fn open_lane(&mut self) -> Result<bool> {
+        if self.lane.as_ref().is_some_and(Lane::is_open) {
+            return Ok(true);
+        }
+        self.close_lane();
+        let settings = self.duties.inner.door.settings().clone();
+        let Some(opened) = self.duties.attend(Lane::open(settings)).await else { return Ok(false) };
+        self.lane = Some(opened?);
+        // Whatever the old one was given last is pending and was never seen.
+        if let Source::New = self.source {
+            self.source = Source::Own { after: self.position, up_to: EntryId::MAX };
+            self.duties.draining = true;
+        }
+        Ok(true)
+    }
+
+    /// Closes the lane; what it was given last is read again by the next one.
+    fn close_lane(&mut self) {
+        self.lane = None;
+        for read in self.reads.drain(..) {
+            self.duties.inner.monitor.with(|state| state.end_read(read.operation.count));
+        }
+    }
+
+    /// A page of the consumer's own pending entries; nothing once it is to stop.
+    async fn read_own(&mut self, after: EntryId) -> Option<Result<Page>> {
+        let (inner, duties) = (self.duties.inner.clone(), &mut self.duties);
+        let room = inner.monitor.until(|state| Some(state.redelivery_room()).filter(|room| *room > 0));
+        let room = duties.attend(room).await?;
+        let lane = self.lane.as_mut()?;
+        duties.attend(lane.run(Drain::new(inner.member.clone(), after, room), Duration::ZERO)).await
+    }
+
+    /// A page of new entries; nothing once the consumer is to stop.
+    ///
+    /// The next read is sent as soon as there is room for what it may bring, so that the server need not wait for it.
+    async fn read_new(&mut self) -> Option<Result<Page>> {
+        let Self { duties, lane, reads, .. } = self;
+        let (inner, lane) = (duties.inner.clone(), lane.as_mut()?);
+        let block = inner.options.beat;
+        let page = loop {
+            let full = reads.len() == READS;
+            let more =
+                async { if full { pending().await } else { inner.monitor.until(State::begin_read).await } };
+            // The server begins with a read when it has answered the one before.
+            let answered = async {
+                match reads.front() {
+                    Some(read) => lane.receive(read.sent + block).await,
+                    None => pending().await,
+                }
+            };
+            let next = async {
+                tokio::select! {
+                    biased;
+                    size = more => Next::Send(size),
+                    reply = answered => Next::Take(reply),
+                }
+            };
+            match duties.attend(next).await? {
+                Next::Send(count) => {
+                    let operation = ReadNew { member: inner.member.clone(), count, block };
+                    let mut commands = Packed::default();
+                    operation.commands(&mut commands);
+                    reads.push_back(Read { operation, sent: Instant::now() });
+                    if let Err(error) = lane.send(&commands).await {
+                        break Err(error);
+                    }
+                }
+                Next::Take(Err(error)) => break Err(error),
+                Next::Take(Ok(reply)) => {
+                    let Some(mut read) = reads.pop_front() else { continue };
+                    if let Some(behind) = reads.front_mut() {
+                        behind.sent = Instant::now();
+                    }
+                    inner.monitor.with(|state| state.end_read(read.operation.count));
+                    match read.operation.answered(vec![reply]) {
+                        Step::Done(page) => break page,
+                        Step::Again => continue,
+                    }
+                }
             }
         };
-        let Some(page) = page else { return Ok(false) };
-        self.take_in(page?);
-        Ok(true)
+        if page.is_err() {
+            self.close_lane();
+        }
+        Some(page)
     }
 
     fn take_in(&mut self, mut page: Page) {
@@ -179,15 +259,26 @@ impl Engine {
         Some(Ok(()))
     }
 
-    /// Tells of the first of a row of troubles.
+    /// Tells of a trouble; of a connection that is lost once, until it is there again.
     fn report(&mut self, error: &Error) {
-        let lane_lost = self.lane.as_ref().is_none_or(|lane| !lane.is_open());
-        if !lane_lost {
-            self.duties.inner.tell(Notice::of_error(NoticeKind::Trouble, error));
-        } else if !std::mem::replace(&mut self.disconnected, true) {
-            self.duties.inner.tell(Notice::of_error(NoticeKind::Disconnected, error));
+        let inner = &self.duties.inner;
+        match error.code() {
+            Code::Disconnected | Code::Timeout | Code::Tls => {
+                if !std::mem::replace(&mut self.disconnected, true) {
+                    inner.tell(Notice::of_error(NoticeKind::Disconnected, error));
+                }
+            }
+            _ => inner.tell(Notice::of_error(NoticeKind::Trouble, error)),
         }
     }
+}
+
+/// What a reader does next.
+enum Next {
+    /// Sends another read, for so many entries.
+    Send(usize),
+    /// Takes an answer.
+    Take(Result<Value>),
 }
 
 /// What goes on whatever the engine waits for: acknowledgements, signs of life, and the scan for idle entries.
@@ -197,8 +288,6 @@ struct Duties {
     attendance: Attendance,
     next_sign: Instant,
     next_scan: Instant,
-    /// A read is on its way that may bring as many entries as there is room for, but one.
-    reading: bool,
     /// The consumer's own pending entries are being read: a scan would bring some of them a second time.
     draining: bool,
 }
@@ -210,16 +299,9 @@ impl Duties {
             attendance: inner.door.attend(),
             next_sign: now + inner.options.min_idle / 3,
             next_scan: now,
-            reading: false,
             draining: true,
             inner,
         }
-    }
-
-    /// How many entries a read asks for: while it is blocked, a scan can bring one.
-    fn begin_read(&mut self, room: usize) -> usize {
-        self.reading = true;
-        (room - 1).max(1)
     }
 
     /// Waits while the duties go on; nothing once the consumer is to stop.
@@ -267,12 +349,12 @@ impl Duties {
 
     /// Looks for idle entries when the beat says so, or for those that are to come back now.
     fn scan(&mut self, now: Instant) {
-        let (inner, reading) = (self.inner.clone(), self.reading);
+        let inner = self.inner.clone();
         let beat = self.next_scan <= now;
         if beat {
             self.next_scan = now + inner.options.beat;
         }
-        let begun = inner.monitor.with(|state| state.begin_scan(now, beat, reading));
+        let begun = inner.monitor.with(|state| state.begin_scan(now, beat));
         let Some((cursor, count)) = begun else { return };
         let scan = Reclaim::new(inner.member.clone(), inner.options.min_idle, cursor, count);
         inner.clone().door.run(Ok(scan)).on_complete(move |answer| {
@@ -288,7 +370,7 @@ impl Duties {
     }
 
     /// Waits for what is in hand, brings the last verdicts to the server, and gives back what was not begun.
-    async fn finish(&mut self, position: EntryId, error: Option<Error>) {
+    async fn finish(&mut self, position: EntryId, cut_off: bool, error: Option<Error>) {
         let inner = self.inner.clone();
         let deadline = inner.monitor.change(|state| {
             if let Some(error) = error {
@@ -299,7 +381,7 @@ impl Duties {
         });
         let unused = inner.monitor.with(State::take_unused);
         inner.keep_pending(&unused, inner.options.min_idle);
-        if self.reading {
+        if cut_off {
             self.give_back_unseen(position, deadline).await;
         }
         loop {

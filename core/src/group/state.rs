@@ -97,6 +97,8 @@ pub(super) struct State {
     lent: Vec<usize>,
     /// For each value in the hands of a worker, the worker and how many entries of the value it has.
     busy: HashMap<u64, (usize, usize)>,
+    /// How many entries the reads on their way may bring.
+    reading: usize,
     /// How many entries a batch waits for.
     wanted: usize,
     acknowledge: Vec<EntryId>,
@@ -129,6 +131,7 @@ impl State {
             hand: HashMap::new(),
             lent: vec![0; options.concurrency],
             busy: HashMap::new(),
+            reading: 0,
             wanted: 0,
             acknowledge: Vec::new(),
             acknowledge_by: None,
@@ -147,7 +150,7 @@ impl State {
 
     /// How many entries are held ahead of the handlers, or about to be.
     fn ahead(&self) -> usize {
-        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved
+        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved + self.reading
     }
 
     /// How many entries to fetch now: none while enough are held ahead of the handlers.
@@ -159,6 +162,37 @@ impl State {
         } else {
             self.count.saturating_sub(ahead)
         }
+    }
+
+    /// How many new entries another read is to ask for: half of what may be held, so that the server works on the next
+    /// read while the entries of the last one are handled. One place is left to the scan for idle entries.
+    fn read_size(&self) -> usize {
+        if self.paused || self.phase != Phase::Running {
+            return 0;
+        }
+        let ahead = self.ahead();
+        let spare = usize::from(self.count > 1 && self.wanted < self.count);
+        let room = self.count.saturating_sub(ahead + spare);
+        let worth_it =
+            4 * room >= self.count || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
+        if worth_it { room.min(self.count.div_ceil(2)) } else { 0 }
+    }
+
+    /// A read is sent: how many entries it is to ask for. Nothing while there is no room.
+    pub(super) fn begin_read(&mut self) -> Option<usize> {
+        let size = self.read_size();
+        self.reading += size;
+        (size > 0).then_some(size)
+    }
+
+    /// A read was answered, or will not be.
+    pub(super) fn end_read(&mut self, size: usize) {
+        self.reading -= size;
+    }
+
+    /// Whether anything can be fetched.
+    fn has_room(&self) -> bool {
+        self.room() > 0 || self.read_size() > 0
     }
 
     /// How many entries to fetch now that were delivered before.
@@ -201,7 +235,7 @@ impl State {
             Phase::Running => {}
             Phase::Stopping(_) | Phase::Ended => return Some((Taken::End(self.error.take()), false)),
         }
-        let had_room = self.room() > 0;
+        let had_room = self.has_room();
         let entries: Vec<Fetched> = match taker {
             Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
             Taker::Batch(worker) => self.take_for(worker, max),
@@ -233,7 +267,7 @@ impl State {
             }
             self.hand.insert(entry.record.entry_id(), InHand { worker, order });
         }
-        let has_room_again = !had_room && self.room() > 0;
+        let has_room_again = !had_room && self.has_room();
         self.attention |= has_room_again;
         Some((Taken::Entries(entries), has_room_again))
     }
@@ -339,7 +373,7 @@ impl State {
 
     /// Takes the verdict on entries: those handled are acknowledged together, the others just leave the hand.
     pub(super) fn settle(&mut self, entries: &[EntryId], handled: bool, now: Instant) -> Settled {
-        let had_room = self.room() > 0;
+        let had_room = self.has_room();
         let ordered = !self.busy.is_empty();
         let mut suspected = false;
         for entry_id in entries {
@@ -360,7 +394,7 @@ impl State {
             self.acknowledge_by = Some(now + ACKNOWLEDGE_WITHIN);
             self.attention = true;
         }
-        self.attention |= (!had_room && self.room() > 0) || self.phase != Phase::Running;
+        self.attention |= (!had_room && self.has_room()) || self.phase != Phase::Running;
         settled.wake = self.attention || ordered;
         settled
     }
@@ -457,15 +491,15 @@ impl State {
     ///
     /// For entries that are called back it begins at the lowest of them; else where the last one ended, so that entries
     /// that fail again and again do not keep it from the rest.
-    pub(super) fn begin_scan(&mut self, now: Instant, beat: bool, reading: bool) -> Option<(EntryId, usize)> {
+    pub(super) fn begin_scan(&mut self, now: Instant, beat: bool) -> Option<(EntryId, usize)> {
         let called_back = self.due.first().is_some_and(|(at, _)| *at <= now);
         let wanted = beat || called_back || self.scan.more;
         if !wanted || self.scan.reserved > 0 || self.paused || self.phase != Phase::Running {
             return None;
         }
-        let room = self.count.saturating_sub(self.ahead());
-        // A read that is blocked may bring all but one of what there is room for.
-        let count = if reading && self.count > 1 { room.min(1) } else { room };
+        // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
+        let reading = if self.count == 1 { self.reading } else { 0 };
+        let count = self.count.saturating_sub(self.ahead() - reading);
         let count = self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id));
         if count == 0 {
             return None;

@@ -31,9 +31,10 @@ fn no_more_than_count_entries_are_held_ahead() {
     assert_eq!(state.room(), 10);
     state.put((0..10).map(|seq| entry(seq, "")));
     assert_eq!(state.room(), 0);
-    assert_eq!(take(&mut state, Taker::Anyone, 4), [0, 1, 2, 3]);
-    assert_eq!(state.room(), 0, "more than half of them are still ahead");
-    assert!(state.take(Taker::Anyone, 1).unwrap().1, "the engine is told that there is room again");
+    assert!(!state.take(Taker::Anyone, 2).unwrap().1);
+    assert_eq!(state.begin_read(), None, "most of them are still ahead");
+    assert!(state.take(Taker::Anyone, 2).unwrap().1, "the engine is told that there is room again");
+    assert_eq!(take(&mut state, Taker::Anyone, 1), [4]);
     assert_eq!(state.room(), 5);
     // What a worker took and has not begun is still ahead of its handler; the first of it is begun.
     assert_eq!(take(&mut state, Taker::Worker(0), 5).len(), 5);
@@ -47,12 +48,37 @@ fn no_more_than_count_entries_are_held_ahead() {
 }
 
 #[test]
+fn two_reads_of_half_the_count_are_on_their_way_and_one_place_is_left() {
+    let mut state = state(|options| options.count(10));
+    assert_eq!((state.begin_read(), state.begin_read(), state.begin_read()), (Some(5), Some(4), None));
+    assert_eq!(state.begin_scan(Instant::now(), true), Some((EntryId::MIN, 1)), "the place of the scan");
+    state.scan_ended(Some((EntryId::MIN, 0)));
+    // The first was answered in full: there is room again when enough of it was taken.
+    state.end_read(5);
+    state.put((0..5).map(|seq| entry(seq, "")));
+    assert_eq!(state.begin_read(), None);
+    take(&mut state, Taker::Anyone, 3);
+    assert_eq!(state.begin_read(), Some(3));
+    for (count, sizes) in [(1, [Some(1), None]), (2, [Some(1), None]), (3, [Some(2), None])] {
+        let mut state = self::state(|options| options.count(count));
+        assert_eq!([state.begin_read(), state.begin_read()], sizes, "{count}");
+    }
+}
+
+#[test]
+fn one_place_is_shared_by_reads_and_scans() {
+    let mut state = state(|options| options.count(1));
+    assert_eq!(state.begin_read(), Some(1));
+    assert_eq!(state.begin_scan(Instant::now(), true), Some((EntryId::MIN, 1)));
+}
+
+#[test]
 fn a_batch_that_waits_for_more_gets_room() {
     let mut state = state(|options| options.count(10));
-    state.put((0..6).map(|seq| entry(seq, "")));
-    assert_eq!(state.room(), 0);
+    state.put((0..9).map(|seq| entry(seq, "")));
+    assert_eq!(state.begin_read(), None);
     state.want(10);
-    assert_eq!(state.room(), 4);
+    assert_eq!(state.begin_read(), Some(1));
 }
 
 #[test]
@@ -116,7 +142,7 @@ fn what_was_delivered_before_is_handled_one_at_a_time_where_deliveries_are_count
     state.put([again(0)]);
     assert_eq!((state.redelivery_room(), state.room()), (0, 99), "new ones come all the same");
     assert_eq!(take(&mut state, Taker::Worker(0), 9), [0]);
-    assert_eq!(state.begin_scan(now, true, false), None);
+    assert_eq!(state.begin_scan(now, true), None);
     // Its acknowledgement leaves at once, and the next is fetched when it has arrived.
     state.put([entry(50, "")]);
     let sent = state.settle(&ids(&[0]), true, now).acknowledge;
@@ -155,24 +181,20 @@ fn whoever_pulls_and_keeps_gets_the_next_one() {
 fn a_failing_head_does_not_starve_the_scan() {
     let mut state = state(|options| options.count(10));
     let now = Instant::now();
-    assert_eq!(state.begin_scan(now, false, false), None);
-    assert_eq!(state.begin_scan(now, true, false), Some((EntryId::MIN, 10)));
-    assert_eq!(state.begin_scan(now, true, false), None, "one is under way");
+    assert_eq!(state.begin_scan(now, false), None);
+    assert_eq!(state.begin_scan(now, true), Some((EntryId::MIN, 10)));
+    assert_eq!(state.begin_scan(now, true), None, "one is under way");
     assert_eq!(state.room(), 0, "and may bring as many as there is room for");
     state.scan_ended(Some((EntryId::new(7, 7), 10)));
     // It brought all it asked for, so the next follows without a beat, and from there.
-    assert_eq!(
-        state.begin_scan(now, false, true),
-        Some((EntryId::new(7, 7), 1)),
-        "a read may bring the others"
-    );
+    assert_eq!(state.begin_scan(now, false), Some((EntryId::new(7, 7), 10)));
     state.scan_ended(Some((EntryId::MIN, 0)));
-    assert_eq!(state.begin_scan(now, false, false), None);
+    assert_eq!(state.begin_scan(now, false), None);
     // Entries that are to come back are looked for from the lowest of them.
     state.call_back(EntryId::new(5, 0), now);
     state.call_back(EntryId::new(3, 0), now - Duration::from_millis(1));
     state.call_back(EntryId::new(1, 0), now + Duration::from_millis(1));
-    assert_eq!(state.begin_scan(now, false, false), Some((EntryId::new(3, 0), 10)));
+    assert_eq!(state.begin_scan(now, false), Some((EntryId::new(3, 0), 10)));
     assert_eq!(state.times().1, Some(now + Duration::from_millis(1)));
 }
 
