@@ -7,7 +7,7 @@ const consumer = await games.consumer({ group: 'mailer', start: 'new' })
 
 await games.append({ kind: 'won', player: 'ada' })
 for await (const delivery of consumer) {
-  console.log(delivery.id, delivery.record.get('player'))
+  console.log(delivery.id, delivery.get('player'))
   delivery.ack()
   break
 }

@@ -174,7 +174,7 @@ impl State {
         let spare = usize::from(self.count > 1 && self.wanted < self.count);
         let room = self.count.saturating_sub(ahead + spare);
         let worth_it =
-            4 * room >= self.count || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
+            2 * (room + spare) >= self.count || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
         if worth_it { room.min(self.count.div_ceil(2)) } else { 0 }
     }
 
