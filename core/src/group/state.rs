@@ -173,8 +173,8 @@ impl State {
         let ahead = self.ahead();
         let spare = usize::from(self.count > 1 && self.wanted < self.count);
         let room = self.count.saturating_sub(ahead + spare);
-        let worth_it =
-            2 * (room + spare) >= self.count || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
+        let worth_it = 2 * (room + spare) >= self.count
+            || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
         if worth_it { room.min(self.count.div_ceil(2)) } else { 0 }
     }
 
