@@ -40,8 +40,9 @@ defmodule EchoMQ.SequencedTest do
     assert code(Bus.append_batch(bus, queue, "s", [[n: "3"], [id: "4"]], sequenced: true)) == :reserved_field
     assert length(entries(plain, queue, "s")) == 3
     assert Bus.append_batch(bus, queue, "s", [], sequenced: true) == {:ok, []}
+    assert Bus.append_batch(bus, queue, "s", [], sequenced: true, atomic: true) == {:ok, []}
 
-    for wrong <- [[sequenced: 1], [sequenced: true, atomic: true], [sequence: true], true] do
+    for wrong <- [[sequenced: 1], [sequenced: true, atomic: nil], [sequence: true], true] do
       assert_raise ArgumentError, fn -> Bus.append_batch(bus, queue, "s", [], wrong) end
     end
   end

@@ -162,15 +162,14 @@ defmodule EchoMQ.Stream do
 
   # What is sequenced is written whole or not at all too.
   defp appending(options) do
-    case {options[:sequenced] || false, options[:atomic] || false,
-          Keyword.keys(options) -- [:atomic, :sequenced]} do
-      {true, atomic, []} when is_boolean(atomic) ->
+    case Keyword.keyword?(options) and Enum.sort(Keyword.merge([atomic: false, sequenced: false], options)) do
+      [atomic: atomic, sequenced: true] when is_boolean(atomic) ->
         &Native.append_batch_sequenced/5
 
-      {false, true, []} ->
+      [atomic: true, sequenced: false] ->
         &Native.append_batch_atomic/5
 
-      {false, false, []} ->
+      [atomic: false, sequenced: false] ->
         &Native.append_batch/5
 
       _ ->
