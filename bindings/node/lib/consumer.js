@@ -35,19 +35,16 @@ class Consumer {
   #outbox = new Outbox();
   /** @type {(Puller | undefined)[]} */
   #pullers = [];
-  #ordered;
   #stopping = false;
   #forgetSignal;
 
   /**
    * @internal
    * @param {import('./native').NativeConsumer} native
-   * @param {boolean} ordered Whether only the core may share entries among workers.
    * @param {AbortSignal} [signal]
    */
-  constructor(native, ordered, signal) {
+  constructor(native, signal) {
     this.#native = native;
-    this.#ordered = ordered;
     /**
      * The group's name.
      * @type {string}
@@ -214,18 +211,14 @@ class Consumer {
   }
 
   /**
-   * Where an order is to be kept, the core says which worker handles an entry; else they share what is there, so that a slow
-   * handler keeps nothing waiting that another could begin.
-   *
    * @param {number} worker
    * @returns {Puller}
    */
   #puller(worker) {
-    const number = this.#ordered ? worker : 0;
-    let puller = this.#pullers[number];
+    let puller = this.#pullers[worker];
     if (puller === undefined) {
-      puller = new Puller(this.#native, number, this.#outbox);
-      this.#pullers[number] = puller;
+      puller = new Puller(this.#native, worker, this.#outbox);
+      this.#pullers[worker] = puller;
       if (this.#stopping) puller.close();
     }
     return puller;

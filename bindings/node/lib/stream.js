@@ -300,8 +300,8 @@ class Stream {
     if (others.start !== undefined) others.start = start(others.start);
     const { names, values } = asTexts(/** @type {any} */ (others));
     const starting = (/** @type {number} */ slot) => this.#native.consumer(slot, names, values);
-    const native = await call(starting, signal, (unwanted) => new Consumer(unwanted, false).stop(0));
-    return new Consumer(native, others.orderBy !== undefined, signal);
+    const native = await call(starting, signal, (unwanted) => new Consumer(unwanted).stop(0));
+    return new Consumer(native, signal);
   }
 
   /**

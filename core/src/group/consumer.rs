@@ -192,29 +192,6 @@ impl Consumer {
         self.wait_take(Taker::Anyone, max, at_most)
     }
 
-    /// Waits on the caller's thread for a batch; see [`Consumer::next_batch`] and [`Consumer::wait_next`].
-    pub fn wait_batch(&self, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
-        self.wait_take_batch(Taker::Anyone, at_most)
-    }
-
-    pub(super) fn wait_take_batch(&self, taker: Taker, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
-        self.ask(taker)?;
-        let (most, wait) = (self.inner().options.max_n(), self.inner().options.max_wait);
-        if !wait.is_zero() {
-            let first = |state: &mut State| {
-                state.want(most);
-                (state.available() > 0 || state.is_over()).then_some(())
-            };
-            if self.inner().monitor.wait(at_most, first).is_none() {
-                return Ok(None);
-            }
-            self.inner().monitor.wake();
-            let full = |state: &mut State| (state.available() >= most || state.is_over()).then_some(());
-            self.inner().monitor.wait(wait, full);
-        }
-        self.wait_take(taker, most, at_most)
-    }
-
     pub(super) fn wait_take(
         &self,
         taker: Taker,

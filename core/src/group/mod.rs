@@ -1,5 +1,6 @@
 //! Consumer groups (`docs/protocol.md` §6).
 
+mod acknowledgements;
 pub(crate) mod admin;
 pub(crate) mod consumer;
 pub(crate) mod dead_letter;
@@ -14,6 +15,7 @@ mod page;
 mod read;
 mod reclaim;
 pub(crate) mod run;
+mod scan;
 mod settle;
 mod state;
 mod suspects;

@@ -134,14 +134,16 @@ impl Worker {
 
     /// The next entries, up to `max` and to half of `count`, to be handled one by one; none once the consumer has stopped.
     ///
-    /// Those behind the first still count as held ahead of the handler. See [`Consumer::next`].
+    /// Those behind the first still count as held ahead of the handler. One of several workers gets one entry, so that a slow
+    /// handler keeps nothing waiting that another could begin. See [`Consumer::next`].
     pub async fn take(&self, max: usize) -> Result<Vec<Delivery>> {
         self.consumer.take_as(Taker::Worker(self.number), self.most(max)).await
     }
 
     /// With more than half of `count` taken and not begun, nothing would be fetched until some of it is settled.
     fn most(&self, max: usize) -> usize {
-        max.min((self.consumer.options().count / 2).max(1))
+        let options = self.consumer.options();
+        if options.concurrency > 1 { max.min(1) } else { max.min((options.count / 2).max(1)) }
     }
 
     /// The next batch, to be handled at once; see [`Consumer::next_batch`].
@@ -168,11 +170,6 @@ impl Worker {
     /// Waits on the caller's thread, for at most that long; see [`Worker::take`] and [`Consumer::wait_next`].
     pub fn wait_take(&self, max: usize, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
         self.consumer.wait_take(Taker::Worker(self.number), self.most(max), at_most)
-    }
-
-    /// Waits on the caller's thread, for at most that long; see [`Worker::next_batch`] and [`Consumer::wait_next`].
-    pub fn wait_batch(&self, at_most: Duration) -> Result<Option<Vec<Delivery>>> {
-        self.consumer.wait_take_batch(Taker::Batch(self.number), at_most)
     }
 }
 

@@ -2,24 +2,20 @@
 //!
 //! It does no I/O and reads no clock, so the rules of `docs/protocol.md` §6 are tested on it alone.
 
+use super::acknowledgements::Acknowledgements;
 use super::notice::{Notice, Waiting};
 use super::options::ConsumerOptions;
+use super::scan::Scan;
 use super::suspects::Suspects;
 use crate::error::Error;
 use crate::id::entry_id::EntryId;
 use crate::record::Record;
 use std::collections::hash_map::{DefaultHasher, Entry};
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long an acknowledgement waits for others to go with it.
-const ACKNOWLEDGE_WITHIN: Duration = Duration::from_millis(5);
-
-/// How many failed entries are called back on time; those beyond come back with the next beat.
-const MAX_DUE: usize = 10_000;
+use std::time::Instant;
 
 /// An entry that was fetched.
 #[derive(Debug)]
@@ -65,17 +61,6 @@ enum Phase {
     Ended,
 }
 
-/// How the scan for idle entries stands.
-#[derive(Debug)]
-struct Scan {
-    /// Where the next one begins.
-    cursor: EntryId,
-    /// How many entries the one under way may bring.
-    reserved: usize,
-    /// The last one found as many as it asked for, so the next follows at once.
-    more: bool,
-}
-
 /// Which acknowledgements to send now, and whom a verdict woke.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Settled {
@@ -101,17 +86,10 @@ pub(super) struct State {
     reading: usize,
     /// How many entries a batch waits for.
     wanted: usize,
-    acknowledge: Vec<EntryId>,
-    acknowledge_by: Option<Instant>,
+    acknowledgements: Acknowledgements,
     /// Calls on their way to the server that tell it of verdicts.
     on_their_way: usize,
-    /// Entries whose acknowledgement left and was not confirmed.
-    unconfirmed: HashSet<EntryId>,
-    /// Why acknowledgements did not arrive that are to be sent again.
-    acknowledge_error: Option<Error>,
     suspects: Suspects,
-    /// When failed entries are to come back.
-    due: BTreeSet<(Instant, EntryId)>,
     scan: Scan,
     /// Something changed that the engine must look at.
     attention: bool,
@@ -133,14 +111,10 @@ impl State {
             busy: HashMap::new(),
             reading: 0,
             wanted: 0,
-            acknowledge: Vec::new(),
-            acknowledge_by: None,
+            acknowledgements: Acknowledgements::default(),
             on_their_way: 0,
-            unconfirmed: HashSet::new(),
-            acknowledge_error: None,
             suspects: Suspects::new(options.max_attempts.is_some()),
-            due: BTreeSet::new(),
-            scan: Scan { cursor: EntryId::MIN, reserved: 0, more: false },
+            scan: Scan::new(),
             attention: false,
             notices: Waiting::default(),
         }
@@ -150,7 +124,7 @@ impl State {
 
     /// How many entries are held ahead of the handlers, or about to be.
     fn ahead(&self) -> usize {
-        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved + self.reading
+        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved() + self.reading
     }
 
     /// How many entries to fetch now: none while enough are held ahead of the handlers.
@@ -209,7 +183,7 @@ impl State {
     /// bring them once more.
     pub(super) fn known(&self) -> HashSet<EntryId> {
         let mut known = self.held();
-        known.extend(self.acknowledge.iter().chain(&self.unconfirmed));
+        known.extend(self.acknowledgements.open());
         known
     }
 
@@ -379,20 +353,19 @@ impl State {
         for entry_id in entries {
             // A delivery is settled once, by whoever has it; after the end its verdict still counts.
             if (self.release(*entry_id) || self.phase == Phase::Ended) && handled {
-                self.acknowledge.push(*entry_id);
+                self.acknowledgements.push(*entry_id);
                 suspected |= self.suspects.contains(*entry_id);
             } else {
                 self.attention |= self.suspects.cleared(*entry_id);
             }
         }
         let done = suspected || (self.hand.is_empty() && self.buffer.is_empty());
-        let full = self.acknowledge.len() >= self.count.min(1_000);
+        let full = self.acknowledgements.waiting() >= self.count.min(1_000);
         let mut settled = Settled::default();
         if done || full || self.phase == Phase::Ended {
             settled.acknowledge = self.take_acknowledgements();
-        } else if !self.acknowledge.is_empty() && self.acknowledge_by.is_none() {
-            self.acknowledge_by = Some(now + ACKNOWLEDGE_WITHIN);
-            self.attention = true;
+        } else {
+            self.attention |= self.acknowledgements.schedule(now);
         }
         self.attention |= (!had_room && self.has_room()) || self.phase != Phase::Running;
         settled.wake = self.attention || ordered;
@@ -401,9 +374,8 @@ impl State {
 
     /// Adds an acknowledgement of an entry that was never handed out.
     pub(super) fn acknowledge(&mut self, entry_id: EntryId, now: Instant) {
-        self.acknowledge.push(entry_id);
-        self.acknowledge_by.get_or_insert(now + ACKNOWLEDGE_WITHIN);
-        self.attention = true;
+        self.acknowledgements.push(entry_id);
+        self.attention |= self.acknowledgements.schedule(now);
     }
 
     /// The handler of an entry failed.
@@ -419,37 +391,26 @@ impl State {
         again_at: Instant,
     ) {
         self.on_their_way -= 1;
-        let ended = self.phase == Phase::Ended;
-        if arrived.is_ok() || !ended {
-            for entry_id in &entries {
-                self.unconfirmed.remove(entry_id);
-            }
-        }
         match arrived {
             Ok(()) => {
+                self.acknowledgements.confirmed(&entries);
                 for entry_id in entries {
                     self.attention |= self.suspects.cleared(entry_id);
                 }
             }
-            Err(_) if ended => {}
+            Err(_) if self.phase == Phase::Ended => {}
             Err(error) => {
-                self.acknowledge_error = Some(error);
-                self.acknowledge.extend(entries);
-                self.acknowledge_by.get_or_insert(again_at);
+                self.acknowledgements.again(entries, again_at, error);
                 self.attention = true;
             }
-        }
-        if self.acknowledge.is_empty() && self.unconfirmed.is_empty() {
-            self.acknowledge_error = None;
         }
     }
 
     /// All acknowledgements that wait, which count as on their way from now on.
     pub(super) fn take_acknowledgements(&mut self) -> Vec<EntryId> {
-        self.acknowledge_by = None;
-        self.on_their_way += usize::from(!self.acknowledge.is_empty());
-        self.unconfirmed.extend(&self.acknowledge);
-        mem::take(&mut self.acknowledge)
+        let acknowledge = self.acknowledgements.take();
+        self.on_their_way += usize::from(!acknowledge.is_empty());
+        acknowledge
     }
 
     /// A verdict leaves for the server.
@@ -464,64 +425,37 @@ impl State {
 
     /// Whether all acknowledgements are on the server; the reason where they could not be brought there yet.
     pub(super) fn verdicts_arrived(&mut self) -> Option<Result<(), Error>> {
-        match (self.on_their_way, &self.acknowledge_error) {
-            (0, Some(error)) => Some(Err(error.clone())),
-            (0, None) => self.acknowledge.is_empty().then_some(Ok(())),
-            _ => None,
-        }
+        if self.on_their_way > 0 { None } else { self.acknowledgements.outcome() }
     }
 
     /// How many entries are in hand or have been handled without the server knowing for certain.
     pub(super) fn unfinished(&self) -> usize {
-        self.hand.len() + self.acknowledge.len() + self.unconfirmed.len()
+        self.hand.len() + self.acknowledgements.open().count()
     }
 
     /// A failed entry is to come back then.
     pub(super) fn call_back(&mut self, entry_id: EntryId, at: Instant) {
-        if self.due.len() < MAX_DUE {
-            self.due.insert((at, entry_id));
-            self.attention = true;
-        }
+        self.attention |= self.scan.call_back(entry_id, at);
     }
 
     // The scan for idle entries.
 
     /// Where a scan is to begin and how many entries it may bring; nothing while none is wanted, there is no room, or one
     /// is under way.
-    ///
-    /// For entries that are called back it begins at the lowest of them; else where the last one ended, so that entries
-    /// that fail again and again do not keep it from the rest.
     pub(super) fn begin_scan(&mut self, now: Instant, beat: bool) -> Option<(EntryId, usize)> {
-        let called_back = self.due.first().is_some_and(|(at, _)| *at <= now);
-        let wanted = beat || called_back || self.scan.more;
-        if !wanted || self.scan.reserved > 0 || self.paused || self.phase != Phase::Running {
+        if !self.scan.is_wanted(now, beat) || self.paused || self.phase != Phase::Running {
             return None;
         }
         // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
         let reading = if self.count == 1 { self.reading } else { 0 };
         let count = self.count.saturating_sub(self.ahead() - reading);
         let count = self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id));
-        if count == 0 {
-            return None;
-        }
-        self.scan.reserved = count;
-        let lowest = if called_back { self.take_due(now) } else { None };
-        Some((lowest.unwrap_or(self.scan.cursor), count))
-    }
-
-    /// Forgets which entries were to come back by now; the lowest of them.
-    fn take_due(&mut self, now: Instant) -> Option<EntryId> {
-        let later = self.due.split_off(&(now, EntryId::MAX));
-        mem::replace(&mut self.due, later).into_iter().map(|(_, entry_id)| entry_id).min()
+        (count > 0).then(|| (self.scan.begin(now, count), count))
     }
 
     /// A scan ended, there and with so many entries, or failed.
     pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize)>) {
-        if let Some((cursor, found)) = found {
-            self.scan.cursor = cursor;
-            self.scan.more = found >= self.scan.reserved;
-        }
-        self.scan.reserved = 0;
+        self.scan.end(found);
         self.attention = true;
     }
 
@@ -529,7 +463,7 @@ impl State {
 
     /// When acknowledgements are to be sent, and when the next failed entry is to come back.
     pub(super) fn times(&self) -> (Option<Instant>, Option<Instant>) {
-        (self.acknowledge_by, self.due.first().map(|(at, _)| *at))
+        (self.acknowledgements.by(), self.scan.next_due())
     }
 
     /// Whether something changed for the engine since it asked last.

@@ -163,6 +163,17 @@ async fn several_workers_keep_the_order_of_a_value() {
 }
 
 #[tokio::test]
+async fn one_of_several_workers_takes_nothing_that_another_could_begin() {
+    let bus = Bus::start(Kind::Valkey).await;
+    bus.stream.append_batch_atomic((0..20).map(|n| [("n", n.to_string())])).await.unwrap();
+    for (workers, expected) in [(1, 10), (2, 1)] {
+        let options = consumer_options(&format!("g{workers}"), Start::Head).count(20).concurrency(workers);
+        let worker = bus.stream.consumer(options).await.unwrap().worker(0).unwrap();
+        assert_eq!(worker.take(50).await.unwrap().len(), expected);
+    }
+}
+
+#[tokio::test]
 async fn a_handler_that_fails_or_panics_does_not_end_the_consumer() {
     each(|kind| async move {
         let mut bus = Bus::start(kind).await;

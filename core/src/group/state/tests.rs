@@ -2,6 +2,7 @@ use super::*;
 use crate::stream::start::Start;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 fn state(change: impl FnOnce(ConsumerOptions) -> ConsumerOptions) -> State {
     State::new(&change(ConsumerOptions::new("g", Start::Head).unwrap()))
