@@ -1,7 +1,7 @@
 //! Consumers: the rules of the reader law, one by one.
 
 use crate::{Bus, KEY, each};
-use echomq::{ConsumerOptions, EntryId, EventId, Message, NoticeKind, OnForeign, Start, blocking};
+use echomq::{ConsumerOptions, Delivery, EntryId, EventId, Message, NoticeKind, OnForeign, Start, blocking};
 use echomq_tests::{Kind, Plain, Server, wait_until_async};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -158,6 +158,25 @@ async fn several_workers_keep_the_order_of_a_value() {
         assert_eq!(most.into_inner(), 4);
         consumer.stop(SECOND).await;
         assert_eq!(pending(&mut bus, "g"), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn new_entries_cost_no_count_and_acknowledgements_travel_together() {
+    each(|kind| async move {
+        let mut bus = Bus::start(kind).await;
+        bus.stream.append_batch_atomic((0..40).map(|n| [("n", n.to_string())])).await.unwrap();
+        let consumer = bus.stream.consumer(consumer_options("g", Start::Head)).await.unwrap();
+        let mut deliveries = Vec::new();
+        while deliveries.len() < 40 {
+            deliveries.push(consumer.next().await.unwrap().unwrap());
+        }
+        Delivery::ack_all(deliveries);
+        consumer.flush().await.unwrap();
+        let calls: String = bus.plain.query(["INFO", "commandstats"]);
+        assert!(!calls.contains("cmdstat_xpending"), "{calls}");
+        assert!(calls.contains("cmdstat_xack:calls=1,"), "{calls}");
     })
     .await;
 }
