@@ -27,3 +27,6 @@ pub type Stream = crate::client::Stream<Local>;
 
 /// An iterator over the records of a range. See [`crate::Reader`].
 pub type Reader = crate::client::Reader<Local>;
+
+/// A queue's events, with calls that wait on the caller's thread. See [`crate::Events`].
+pub type Events = crate::client::Events<Local>;

@@ -4,6 +4,7 @@
 //! same in every language: [`Code`] is that answer, and `docs/protocol.md` §10 is its list. The text is for people and
 //! may change; the code does not.
 
+use std::any::Any;
 use std::fmt;
 
 /// The result of every fallible call of this crate.
@@ -198,6 +199,12 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// What a panic says.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! The only place where a key or a name is spelled and checked (`docs/protocol.md` §2).
 
 use crate::error::{Code, Error, Result};
+use crate::id::branded::BrandedId;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,6 +58,21 @@ impl Keyspace {
     /// The key of the queue's sequencer.
     pub fn sequencer(&self) -> String {
         self.spell(&["seq"])
+    }
+
+    /// The channel of the queue's lifecycle events.
+    pub fn events(&self) -> String {
+        self.spell(&["events"])
+    }
+
+    /// The key of a job's row.
+    pub fn job(&self, job: BrandedId) -> String {
+        self.spell(&["job:", job.as_str()])
+    }
+
+    /// The key of a job's cancel mark.
+    pub fn cancel(&self, job: BrandedId) -> String {
+        self.spell(&["cancel:", job.as_str()])
     }
 
     /// The key of any type, for example `stream:events` or `seq`.
@@ -194,6 +210,15 @@ mod tests {
         assert_eq!(keys.dead_letters("s").unwrap(), "emq:{q}:stream:s:dead");
         assert_eq!(keys.dead_letters("s:dead").unwrap_err().code(), Code::InvalidName);
         assert_eq!(keys.sequencer(), "emq:{q}:seq");
+    }
+
+    #[test]
+    fn the_keys_of_a_job_and_the_channel() {
+        let keys = Keyspace::new("q").unwrap();
+        let job = BrandedId::parse("JOB000xY9Wvvcd").unwrap();
+        assert_eq!(keys.events(), "emq:{q}:events");
+        assert_eq!(keys.job(job), "emq:{q}:job:JOB000xY9Wvvcd");
+        assert_eq!(keys.cancel(job), "emq:{q}:cancel:JOB000xY9Wvvcd");
     }
 
     #[test]

@@ -7,10 +7,12 @@
 //!
 //! Start with [`Client`] inside a tokio runtime, or with [`blocking::Client`] without one.
 
+mod cancel;
 mod client;
 mod clock;
 mod connection;
 mod error;
+mod events;
 mod group;
 mod id;
 mod keyspace;
@@ -22,7 +24,8 @@ mod stream;
 
 pub mod blocking;
 
-pub use client::{Client, Reader, Stream};
+pub use cancel::token::{CancelToken, Cancelled};
+pub use client::{Client, Decided, Events, Reader, Stream};
 pub use clock::{Clock, Timestamp};
 pub use connection::door::Status;
 pub use connection::lane::Lane;
@@ -30,6 +33,14 @@ pub use connection::local::Local;
 pub use connection::options::Options;
 pub use connection::shared::Shared;
 pub use error::{Code, Error, Result};
+pub use events::announce::Announced;
+pub use events::event::Event;
+pub use events::listener::{Listener, ListenerStatus};
+pub use events::mailbox::{EventGap, Heard};
+pub use events::options::SubscriberOptions;
+pub use events::reduction::Reduction;
+pub use events::signal::Signal;
+pub use events::subscriber::Subscriber;
 pub use group::admin::info::{ConsumerInfo, GroupInfo};
 pub use group::consumer::Consumer;
 pub use group::delivery::{Delivery, Message, Notices};

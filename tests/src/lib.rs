@@ -3,7 +3,7 @@
 //! Nothing here depends on the crate under test, so what is found through this crate is found independently of it:
 //!
 //! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
-//! - [`plain`] reads keys with a client of its own and gives the raw bytes of a reply;
+//! - [`plain`] reads keys and hears channels with clients of its own, and gives the raw bytes of a reply;
 //! - [`program`] starts programs of all four languages, signals them and reads what they say;
 //! - [`proxy`] stands between a client and a server, records what is sent, and delays, cuts or swallows it;
 //! - [`resp`] finds the ends of replies and commands in captured bytes;
@@ -21,7 +21,7 @@ pub mod server;
 pub mod wait;
 
 pub use certificates::Certificates;
-pub use plain::Plain;
+pub use plain::{Ear, Plain};
 pub use program::{Language, Program};
 pub use proxy::{Direction, Ending, Proxy};
 pub use resp::Command;

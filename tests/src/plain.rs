@@ -82,6 +82,34 @@ impl Plain {
     }
 }
 
+/// A plain subscription to one channel, under RESP2.
+pub struct Ear {
+    connection: Connection,
+}
+
+impl Ear {
+    /// Subscribes, and waits for the server to confirm it. Panics when that fails.
+    #[track_caller]
+    pub fn subscribe(server: &Server, channel: &str) -> Self {
+        let connect = || {
+            let mut connection = redis::Client::open(server.url())?.get_connection()?;
+            connection.set_read_timeout(Some(DEADLINE))?;
+            connection.send_packed_command(&resp::encode(["SUBSCRIBE", channel]))?;
+            connection.recv_response()?;
+            Ok(Self { connection })
+        };
+        answer("a plain subscription", connect())
+    }
+
+    /// The payload of the next message. Panics where none comes in time.
+    #[track_caller]
+    pub fn next(&mut self) -> Vec<u8> {
+        let message: RedisResult<(String, String, Vec<u8>)> =
+            self.connection.recv_response().and_then(|message| Ok(redis::from_redis_value(message)?));
+        answer("a plain message", message).2
+    }
+}
+
 #[track_caller]
 fn answer<T>(what: &str, result: RedisResult<T>) -> T {
     match result {

@@ -2,11 +2,13 @@
 
 mod consumers;
 mod dead_letters;
+mod events;
 mod groups;
 mod reader;
 mod stream;
 mod tails;
 
+pub use events::{Decided, Events};
 pub use reader::Reader;
 pub use stream::Stream;
 
@@ -16,6 +18,8 @@ use crate::connection::local::{Interrupt, Local};
 use crate::connection::options::Options;
 use crate::connection::shared::Shared;
 use crate::error::Result;
+use crate::events::Channel;
+use crate::events::hub::Hub;
 use crate::id::branded::EventId;
 use crate::keyspace::Keyspace;
 use crate::operation::command::{Command, Commands, Reply};
@@ -46,7 +50,10 @@ use std::time::Duration;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Client<D = Shared>(D);
+pub struct Client<D = Shared> {
+    door: D,
+    hub: Hub,
+}
 
 impl Client<Shared> {
     /// Connects.
@@ -62,20 +69,20 @@ impl Client<Shared> {
     /// [`Code::VersionFence`]: crate::Code::VersionFence
     /// [`Code::Disconnected`]: crate::Code::Disconnected
     pub async fn connect(options: &Options) -> Result<Self> {
-        Shared::connect(options.settings()?).await.map(Self)
+        Shared::connect(options.settings()?).await.map(Self::new)
     }
 
     /// Opens a connection of the caller's own, for commands that make the server wait.
     ///
     /// Fails as [`Client::connect`] does.
     pub async fn lane(&self) -> Result<Lane> {
-        self.0.origin().check()?;
-        Lane::open(self.0.settings().clone()).await
+        self.door.origin().check()?;
+        Lane::open(self.door.settings().clone()).await
     }
 
     /// Takes no more calls, waits for those under way, and closes the connection.
     ///
-    /// Consumers and tails stop first. What is not done `within` that time is given up; answers how many calls that were.
+    /// Consumers, tails and listeners stop first. What is not done `within` that time is given up; answers how many calls that were.
     /// With [`Duration::MAX`] every call has its own deadline, and what consumers have in hand is not waited for. Closing
     /// again answers 0.
     ///
@@ -83,7 +90,7 @@ impl Client<Shared> {
     ///
     /// Dropping the future leaves the client closed to new calls, and those under way go on.
     pub async fn close(&self, within: Duration) -> usize {
-        self.0.close(within).await
+        self.door.close(within).await
     }
 }
 
@@ -105,24 +112,34 @@ impl Client<Local> {
     /// true, the call ends with [`Code::Timeout`](crate::Code::Timeout), or with
     /// [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when it had been sent.
     pub fn open_with(options: &Options, interrupt: Interrupt) -> Result<Self> {
-        Local::connect(options.settings()?, interrupt).map(Self)
+        Local::connect(options.settings()?, interrupt).map(Self::new)
     }
 
     /// Takes no more calls, waits for those of other threads, and closes the connection.
     ///
-    /// Consumers and tails stop first. What is not done `within` that time is given up; answers how many calls that were.
+    /// Consumers, tails and listeners stop first. What is not done `within` that time is given up; answers how many calls that were.
     /// With [`Duration::MAX`] every call has its own deadline, and what consumers have in hand is not waited for. Closing
     /// again answers 0.
     pub fn close(&self, within: Duration) -> usize {
-        self.0.close(within)
+        self.door.close(within)
     }
 }
 
 impl<D: Door> Client<D> {
+    fn new(door: D) -> Self {
+        Self { door, hub: Hub::new() }
+    }
+
+    /// The events of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
+    pub fn events(&self, queue: &str) -> Result<Events<D>> {
+        let channel = Channel::new(Keyspace::new(queue)?);
+        Ok(Events::new(self.door.clone(), self.hub.clone(), channel))
+    }
+
     /// A stream of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn stream(&self, queue: &str, name: &str) -> Result<Stream<D>> {
         let key = Key::new(&Keyspace::new(queue)?, name)?;
-        Ok(Stream::new(self.0.clone(), key))
+        Ok(Stream::new(self.door.clone(), key))
     }
 
     /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
@@ -130,7 +147,7 @@ impl<D: Door> Client<D> {
     /// Fails with [`Code::InvalidOption`](crate::Code::InvalidOption) without a node id, with
     /// [`Code::ClockAhead`](crate::Code::ClockAhead), and as [`Mint::mint`](crate::Mint::mint) does.
     pub fn mint(&self) -> Result<EventId> {
-        self.0.minter().mint()
+        self.door.minter().mint()
     }
 
     /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.
@@ -139,7 +156,7 @@ impl<D: Door> Client<D> {
     /// on a [`Lane`]. Fails with [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before
     /// the answer came, and with the code of what the server answered.
     pub fn command<A: AsRef<[u8]>>(&self, arguments: impl IntoIterator<Item = A>) -> D::Answer<Reply> {
-        self.0.run(Command::new(arguments))
+        self.door.run(Command::new(arguments))
     }
 
     /// Sends many commands in one pipeline; one result for each. See [`Client::command`].
@@ -148,17 +165,17 @@ impl<D: Door> Client<D> {
         C: IntoIterator<Item = A>,
         A: AsRef<[u8]>,
     {
-        self.0.run(Commands::new(commands))
+        self.door.run(Commands::new(commands))
     }
 
     /// How the connection stands.
     pub fn status(&self) -> Status {
-        self.0.status()
+        self.door.status()
     }
 }
 
 impl<D: Door> fmt::Debug for Client<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("server", &format_args!("{}", self.0.settings().endpoint)).finish()
+        f.debug_struct("Client").field("server", &format_args!("{}", self.door.settings().endpoint)).finish()
     }
 }

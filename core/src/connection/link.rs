@@ -25,6 +25,8 @@ pub(crate) struct Link {
     /// How much of the output has left.
     sent: usize,
     decoder: Decoder,
+    /// Whether messages that the server pushes are wanted.
+    takes_pushes: bool,
 }
 
 impl Link {
@@ -45,7 +47,8 @@ impl Link {
     async fn open_unbounded(settings: &Settings, minter: &Minter) -> Result<Self> {
         let mut handshake = Handshake::new(settings);
         let socket = socket::connect(&settings.endpoint, settings.tls.as_ref()).await?;
-        let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
+        let mut link =
+            Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new(), takes_pushes: false };
         loop {
             let replies = link.request(&handshake.commands()).await;
             let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
@@ -55,6 +58,11 @@ impl Link {
                 return Ok(link);
             }
         }
+    }
+
+    /// From now on messages that the server pushes come in among the replies.
+    pub(crate) fn take_pushes(&mut self) {
+        self.takes_pushes = true;
     }
 
     /// What has not left yet; more can be added behind it.
@@ -102,8 +110,8 @@ impl Link {
                 bytes => self.decoder.filled(bytes),
             }
             while let Some(reply) = self.decoder.next()? {
-                // Nothing here asks for pushed messages; one that comes all the same answers no command.
-                if !matches!(reply, Value::Push { .. }) {
+                // A pushed message that nobody asked for answers no command.
+                if self.takes_pushes || !matches!(reply, Value::Push { .. }) {
                     replies.push(reply);
                 }
             }

@@ -26,6 +26,7 @@ use std::time::Duration;
 /// | `timeout` | milliseconds until a call fails | 5 000 |
 /// | `connect_timeout` | milliseconds for one attempt to connect | 5 000 |
 /// | `reconnect_min`, `reconnect_max` | milliseconds between attempts, doubling, the upper half by chance | 50, 2 000 |
+/// | `heartbeat` | milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up | 1 000 |
 /// | `max_record_bytes` | bytes of names and values in one record | 1 048 576 |
 /// | `max_in_flight` | commands that wait for their answers before calls are refused | 65 536 |
 /// | `max_clock_ahead` | milliseconds that this host's clock may be ahead of the server's, or `none` | 60 000 |
@@ -54,6 +55,7 @@ pub struct Options {
     connect_timeout: Duration,
     reconnect_min: Duration,
     reconnect_max: Duration,
+    heartbeat: Duration,
     max_record_bytes: usize,
     max_in_flight: usize,
     max_clock_ahead: Option<Duration>,
@@ -74,6 +76,7 @@ impl Options {
         "connect_timeout",
         "reconnect_min",
         "reconnect_max",
+        "heartbeat",
         "max_record_bytes",
         "max_in_flight",
         "max_clock_ahead",
@@ -104,6 +107,7 @@ impl Options {
             connect_timeout: Duration::from_secs(5),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
+            heartbeat: Duration::from_secs(1),
             max_record_bytes: 1 << 20,
             max_in_flight: 1 << 16,
             max_clock_ahead: Some(Duration::from_secs(60)),
@@ -130,6 +134,7 @@ impl Options {
             "connect_timeout" => self.connect_timeout = duration(name, value)?,
             "reconnect_min" => self.reconnect_min = duration(name, value)?,
             "reconnect_max" => self.reconnect_max = duration(name, value)?,
+            "heartbeat" => self.heartbeat = duration(name, value)?,
             "max_record_bytes" => self.max_record_bytes = positive(name, value)?,
             "max_in_flight" => self.max_in_flight = positive(name, value)?,
             "max_clock_ahead" if value == "none" => self.max_clock_ahead = None,
@@ -179,6 +184,12 @@ impl Options {
     /// The first and the longest wait between attempts to connect again.
     pub fn reconnect(self, min: Duration, max: Duration) -> Self {
         Self { reconnect_min: min, reconnect_max: max, ..self }
+    }
+
+    /// How long the connection of listeners may be silent before it is asked for a sign of life, and then until it is given
+    /// up and opened again.
+    pub fn heartbeat(self, heartbeat: Duration) -> Self {
+        Self { heartbeat, ..self }
     }
 
     /// How many bytes of names and values a record may have.
@@ -237,6 +248,7 @@ impl Options {
             connect_timeout: self.connect_timeout,
             reconnect_min: self.reconnect_min,
             reconnect_max: self.reconnect_max,
+            heartbeat: self.heartbeat,
             max_record_bytes: self.max_record_bytes,
             max_in_flight: self.max_in_flight,
         })

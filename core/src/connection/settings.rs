@@ -34,6 +34,7 @@ pub struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) reconnect_min: Duration,
     pub(crate) reconnect_max: Duration,
+    pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
 }

@@ -4,10 +4,9 @@ use super::consumer::Consumer;
 use super::delivery::{Delivery, Message};
 use super::state::Taker;
 use super::verdict::Failure;
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, panic_text};
 use futures_util::FutureExt;
 use futures_util::future::try_join_all;
-use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -109,13 +108,8 @@ where
 fn verdict<E: Into<Failure>>(handled: std::thread::Result<Result<(), E>>) -> Result<(), Failure> {
     match handled {
         Ok(result) => result.map_err(Into::into),
-        Err(panic) => Err(Failure::new(format!("the handler panicked: {}", text(&*panic)))),
+        Err(panic) => Err(Failure::new(format!("the handler panicked: {}", panic_text(&*panic)))),
     }
-}
-
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
 }
 
 /// One of the workers of a [`Consumer`]: it handles one entry after the other.

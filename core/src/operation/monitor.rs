@@ -18,6 +18,12 @@ struct Inner<S> {
     threads: usize,
 }
 
+impl<S: Default> Default for Monitor<S> {
+    fn default() -> Self {
+        Self::new(S::default())
+    }
+}
+
 impl<S> Monitor<S> {
     pub(crate) fn new(state: S) -> Self {
         Self { inner: Mutex::new(Inner { state, wakers: Vec::new(), threads: 0 }), changed: Condvar::new() }

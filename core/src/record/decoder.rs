@@ -129,6 +129,12 @@ fn push_kind(name: Option<Value>) -> io::Result<PushKind> {
         Some(Value::SimpleString(name)) => name.into_bytes(),
         _ => return Err(malformed("a pushed message without a name")),
     };
+    match name.as_slice() {
+        b"message" => return Ok(PushKind::Message),
+        b"subscribe" => return Ok(PushKind::Subscribe),
+        b"unsubscribe" => return Ok(PushKind::Unsubscribe),
+        _ => {}
+    }
     let length = format!(">1\r\n${}\r\n", name.len());
     let message = [length.as_bytes(), name.as_slice(), b"\r\n"].concat();
     match other(&message)? {

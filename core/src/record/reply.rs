@@ -28,12 +28,20 @@ pub(crate) fn refused(error: &ServerError) -> Error {
         "EMQSTATE" => Code::State,
         "EMQRATE" => Code::Overloaded,
         "EMQAHEAD" => return ahead(error.details().unwrap_or_default()),
+        "ERR" if error.details().is_some_and(is_lack_of_permission) => Code::Auth,
         _ => Code::Server,
     };
     match error.details() {
         Some(details) => Error::new(code, format!("the server answered: {} {details}", error.code())),
         None => Error::new(code, format!("the server answered: {}", error.code())),
     }
+}
+
+/// What a user may not do inside a script has no code word of its own on some servers, the first text from Valkey and the
+/// second from Redis.
+fn is_lack_of_permission(details: &str) -> bool {
+    let texts = ["ACL failure in script", "The user executing the script can't"];
+    texts.iter().any(|text| details.starts_with(text))
 }
 
 /// The error of an instant more than a minute ahead of the server's clock: whose instant, itself, and the server's.
@@ -307,6 +315,8 @@ mod tests {
             ("NOGROUP No such key", Code::NoGroup),
             ("NOPERM this user has no permissions", Code::Auth),
             ("WRONGPASS invalid username-password pair", Code::Auth),
+            ("ERR ACL failure in script: No permissions to access a channel", Code::Auth),
+            ("ERR The user executing the script can't publish to the channel", Code::Auth),
             ("ERR something", Code::Server),
             ("READONLY You can't write against a read only replica.", Code::Server),
         ] {

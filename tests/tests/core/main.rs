@@ -4,14 +4,18 @@
 
 mod append;
 mod batch;
+mod cancel;
 mod connection;
 mod consumer;
 mod consumer_faults;
 mod dead_letters;
 mod doors;
+mod events;
 mod faults;
 mod group_lag;
 mod groups;
+mod listener;
+mod listener_faults;
 mod read;
 mod sequenced;
 mod sequencer_law;

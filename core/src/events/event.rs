@@ -1,0 +1,161 @@
+//! An event as a listener hears it.
+
+use super::signal::{EVENT, JOB};
+use crate::id::branded::BrandedId;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// The name of what is no event of this bus.
+const UNKNOWN: &str = "unknown";
+
+/// An event that was heard. Clones share it.
+///
+/// It is read as JSON, whatever the order of its members, when it is first asked for one. What is no JSON object, or has
+/// no text `event`, is given all the same: its name is `unknown`, and [`Event::payload`] has its bytes
+/// (`docs/protocol.md` §7).
+#[derive(Clone)]
+pub struct Event(Arc<Heard>);
+
+struct Heard {
+    payload: Vec<u8>,
+    parsed: OnceLock<Parsed>,
+}
+
+#[derive(Default)]
+struct Parsed {
+    members: Vec<(String, String)>,
+    /// Whether the member `event` is a text.
+    named: bool,
+    job: Option<BrandedId>,
+}
+
+impl Event {
+    /// The event that a listener hears when these bytes are published.
+    ///
+    /// ```
+    /// let event = echomq::Event::new(br#"{"event":"failed","job":"JOB000xY9Wvvcd","attempts":"3"}"#.to_vec());
+    /// assert_eq!((event.name(), event.get("attempts")), ("failed", Some("3")));
+    /// ```
+    pub fn new(payload: Vec<u8>) -> Self {
+        Self(Arc::new(Heard { payload, parsed: OnceLock::new() }))
+    }
+
+    /// The event's name; `unknown` for what is no JSON object or has none.
+    pub fn name(&self) -> &str {
+        let named = self.parsed().named.then(|| self.get(EVENT)).flatten();
+        named.unwrap_or(UNKNOWN)
+    }
+
+    /// The job that it is about, where the payload has a well-formed one.
+    pub fn job(&self) -> Option<BrandedId> {
+        self.parsed().job
+    }
+
+    /// The value of a member. One that is no string, which this bus does not write, is given as its JSON text.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let members = &self.parsed().members;
+        members.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All members in their order, `event` and `job` among them; none for what is no JSON object. See [`Event::get`].
+    pub fn members(&self) -> &[(String, String)] {
+        &self.parsed().members
+    }
+
+    /// The bytes as they came.
+    pub fn payload(&self) -> &[u8] {
+        &self.0.payload
+    }
+
+    fn parsed(&self) -> &Parsed {
+        self.0.parsed.get_or_init(|| Parsed::read(&self.0.payload))
+    }
+}
+
+impl Parsed {
+    fn read(payload: &[u8]) -> Self {
+        let Ok(object) = serde_json::from_slice::<Map<String, Value>>(payload) else {
+            return Self::default();
+        };
+        let string = |name: &str| object.get(name).and_then(Value::as_str);
+        let named = string(EVENT).is_some();
+        let job = string(JOB).and_then(|job| BrandedId::parse(job).ok());
+        let text = |value| match value {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        Self { named, job, members: object.into_iter().map(|(name, value)| (name, text(value))).collect() }
+    }
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.payload() == other.payload()
+    }
+}
+
+impl Eq for Event {}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event({})", self.payload().escape_ascii())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn heard(payload: &[u8]) -> Event {
+        Event::new(payload.to_vec())
+    }
+
+    #[test]
+    fn members_are_read_in_any_order_and_form() {
+        let event = heard(br#" {"progress" : "5\/10", "job":"JOB000xY9Wvvcd","event":"progress"}"#);
+        assert_eq!(event.name(), "progress");
+        assert_eq!(event.job().unwrap().as_str(), "JOB000xY9Wvvcd");
+        assert_eq!(event.get("progress"), Some("5/10"));
+        assert_eq!(event.get("reason"), None);
+        let names: Vec<&str> = event.members().iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["progress", "job", "event"]);
+    }
+
+    #[test]
+    fn values_that_are_no_strings_are_given_as_their_json() {
+        let event =
+            heard(br#"{"event":"x","n":50,"f":1.50,"b":true,"z":null,"l":[1,"a"],"o":{"k":"v"},"job":7}"#);
+        let texts = [("n", "50"), ("f", "1.5"), ("b", "true"), ("z", "null"), ("l", r#"[1,"a"]"#)];
+        for (name, text) in texts.into_iter().chain([("o", r#"{"k":"v"}"#), ("job", "7")]) {
+            assert_eq!(event.get(name), Some(text), "{name}");
+        }
+        assert_eq!(event.job(), None);
+    }
+
+    #[test]
+    fn what_is_no_event_is_given_raw() {
+        let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
+        for payload in [&b""[..], b"hello", b"\xff\x00", b"[1]", b"\"event\"", b"{\"event\":\"x\"} x", &deep]
+        {
+            let event = heard(payload);
+            assert_eq!(event.name(), "unknown");
+            assert_eq!((event.job(), event.members()), (None, &[][..]));
+            assert_eq!(event.payload(), payload);
+        }
+        let event = heard(br#"{"event":7,"job":"JOB000xY9Wvvcd"}"#);
+        assert_eq!((event.name(), event.get("event")), ("unknown", Some("7")));
+        assert!(event.job().is_some());
+        assert_eq!(heard(br#"{"job":"no id"}"#).job(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_heard(payload: Vec<u8>) {
+            let event = heard(&payload);
+            let _ = (event.name(), event.job(), event.members());
+            prop_assert_eq!(event.payload(), payload);
+        }
+    }
+}

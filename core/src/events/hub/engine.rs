@@ -1,0 +1,266 @@
+//! What drives the listening connection.
+
+use super::Inner;
+use super::incoming::Incoming;
+use super::state::tell;
+use crate::connection::backoff::Backoff;
+use crate::connection::door::{Door, closed};
+use crate::connection::link::Link;
+use crate::connection::settings::Settings;
+use crate::connection::shared::{Attendance, Shared};
+use crate::connection::socket::failure;
+use crate::error::{Code, Error};
+use crate::events::event::Event;
+use crate::operation::minter::Minter;
+use crate::record::packed::Packed;
+use crate::record::reply;
+use redis::Value;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::time::{sleep, sleep_until};
+
+/// Listens until nobody does any longer.
+pub(super) struct Engine {
+    inner: Arc<Inner>,
+    settings: Settings,
+    minter: Minter,
+    /// Has the client's closing wait for the engine.
+    attendance: Option<Attendance>,
+}
+
+/// Why a connection is not used any longer.
+enum End {
+    /// Nobody listens.
+    Finished,
+    Broken(Error),
+}
+
+impl Engine {
+    pub(super) fn new(inner: Arc<Inner>, door: &Shared) -> Self {
+        let settings = door.settings().clone();
+        Self { inner, minter: settings.minter(), settings, attendance: Some(door.attend()) }
+    }
+
+    pub(super) async fn run(mut self) {
+        let Some(mut attendance) = self.attendance.take() else { return };
+        let closing = tokio::select! {
+            biased;
+            _ = attendance.closing() => Some(closed()),
+            error = self.listen() => error,
+        };
+        if let Some(error) = closing {
+            self.end(&error);
+        }
+    }
+
+    /// Listens until nobody does any longer, or there is no way on.
+    async fn listen(&mut self) -> Option<Error> {
+        let settings = self.settings.clone();
+        let new_backoff = || Backoff::new(settings.reconnect_min, settings.reconnect_max);
+        let mut backoff = new_backoff();
+        loop {
+            let error = match self.unless_finished(Link::open(&settings, &self.minter)).await? {
+                Ok(link) => {
+                    backoff = new_backoff();
+                    match Connection::new(self.inner.clone(), link, &settings).serve().await {
+                        End::Finished => return None,
+                        End::Broken(error) => error,
+                    }
+                }
+                Err(error) if error.code() == Code::VersionFence => return Some(error),
+                Err(error) => error,
+            };
+            self.inner.monitor.change(|state| state.disconnected(error));
+            let wait = backoff.wait();
+            self.unless_finished(sleep(wait)).await?;
+        }
+    }
+
+    /// Waits while anybody listens.
+    async fn unless_finished<T>(&self, wait: impl Future<Output = T>) -> Option<T> {
+        let finished =
+            self.inner.monitor.until(|state| (state.take_attention() && state.ends()).then_some(()));
+        tokio::select! {
+            biased;
+            () = finished => None,
+            value = wait => Some(value),
+        }
+    }
+
+    fn end(&self, error: &Error) {
+        for sinks in self.inner.monitor.change(|state| state.ended(error)) {
+            sinks.iter().for_each(|(_, sink)| sink.end(Some(error.clone())));
+        }
+    }
+}
+
+/// Whatever ends the engine, the end of its runtime included, nobody waits for it any longer.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.inner.origin.is_here() && self.inner.monitor.with(|state| state.is_running()) {
+            self.end(&closed());
+        }
+    }
+}
+
+/// A command that the server has not answered.
+enum Asked {
+    Subscribe(Arc<str>),
+    Unsubscribe,
+    Ping,
+}
+
+/// The open connection.
+struct Connection<'a> {
+    inner: Arc<Inner>,
+    link: Link,
+    settings: &'a Settings,
+    asked: VecDeque<Asked>,
+    /// The channels that were asked for, and whether they are confirmed.
+    channels: HashMap<Arc<str>, bool>,
+}
+
+impl<'a> Connection<'a> {
+    fn new(inner: Arc<Inner>, mut link: Link, settings: &'a Settings) -> Self {
+        link.take_pushes();
+        inner.monitor.change(|state| state.connected());
+        Self { inner, link, settings, asked: VecDeque::new(), channels: HashMap::new() }
+    }
+
+    /// Listens until the connection breaks or nobody listens any longer.
+    async fn serve(mut self) -> End {
+        let heartbeat = self.settings.heartbeat;
+        let mut heard = Instant::now();
+        let mut incoming = Vec::new();
+        loop {
+            if self.inner.monitor.with(|state| state.take_attention()) {
+                if self.inner.monitor.with(|state| state.ends()) {
+                    return End::Finished;
+                }
+                self.adjust();
+            }
+            let silent_for = heard.elapsed();
+            if silent_for >= heartbeat * 2 {
+                return End::Broken(silent(self.settings, silent_for));
+            }
+            let asks = silent_for >= heartbeat;
+            if asks && !self.asked.iter().any(|asked| matches!(asked, Asked::Ping)) {
+                self.link.output().command(1).arg("PING");
+                self.asked.push_back(Asked::Ping);
+            }
+            let look_again = heard + if asks { heartbeat * 2 } else { heartbeat };
+            let inner = self.inner.clone();
+            tokio::select! {
+                biased;
+                exchanged = self.link.exchange(&mut incoming) => match exchanged {
+                    Ok(()) => {
+                        heard = Instant::now();
+                        self.take_in(incoming.drain(..));
+                    }
+                    Err(error) => return End::Broken(failure(&self.settings.endpoint, &error)),
+                },
+                () = inner.monitor.until(|state| state.has_attention().then_some(())) => {}
+                () = sleep_until(look_again.into()) => {}
+            }
+        }
+    }
+
+    /// Asks for the channels that are wanted, and for the end of those that are not.
+    fn adjust(&mut self) {
+        let Self { inner, link, asked, channels, .. } = self;
+        inner.monitor.change(|state| {
+            channels.retain(|channel, _| {
+                let wanted = state.is_wanted(channel);
+                if !wanted {
+                    command("UNSUBSCRIBE", channel, link.output());
+                    asked.push_back(Asked::Unsubscribe);
+                }
+                wanted
+            });
+            let wanted: Vec<Arc<str>> = state.wanted().cloned().collect();
+            for channel in wanted {
+                match channels.get(&channel) {
+                    // Whoever wants it now finds it confirmed.
+                    Some(true) => drop(state.confirmed(&channel)),
+                    Some(false) => {}
+                    None => {
+                        command("SUBSCRIBE", &channel, link.output());
+                        asked.push_back(Asked::Subscribe(channel.clone()));
+                        channels.insert(channel, false);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Takes what came in, and hands on events of one channel that came together.
+    fn take_in(&mut self, values: impl Iterator<Item = Value>) {
+        let mut events = Vec::new();
+        let mut of_channel: Vec<u8> = Vec::new();
+        for value in values {
+            match Incoming::read(value) {
+                Incoming::Message { channel, payload } => {
+                    if channel != of_channel {
+                        self.hand_on(&of_channel, &mut events);
+                        of_channel = channel;
+                    }
+                    events.push(Event::new(payload));
+                    continue;
+                }
+                other => {
+                    self.hand_on(&of_channel, &mut events);
+                    self.take_answer(other);
+                }
+            }
+        }
+        self.hand_on(&of_channel, &mut events);
+    }
+
+    fn hand_on(&self, channel: &[u8], events: &mut Vec<Event>) {
+        if !events.is_empty() {
+            let channel = String::from_utf8_lossy(channel);
+            tell(&self.inner.monitor.with(|state| state.sinks(&channel)), events);
+            events.clear();
+        }
+    }
+
+    fn take_answer(&mut self, answer: Incoming) {
+        match answer {
+            Incoming::Subscribed(channel) => {
+                self.asked.pop_front();
+                let channel = String::from_utf8_lossy(&channel);
+                // With another request behind it, this one was followed by an end of the subscription.
+                let asked_again =
+                    |asked: &Asked| matches!(asked, Asked::Subscribe(other) if **other == *channel);
+                match self.channels.get_mut(&*channel) {
+                    Some(confirmed) if !self.asked.iter().any(asked_again) => *confirmed = true,
+                    _ => return,
+                }
+                let sinks = self.inner.monitor.change(|state| state.confirmed(&channel));
+                if let Some(sinks) = sinks {
+                    sinks.iter().for_each(|(_, sink)| sink.resubscribed());
+                }
+            }
+            Incoming::Refused(error) => {
+                if let Some(Asked::Subscribe(channel)) = self.asked.pop_front() {
+                    self.channels.remove(&channel);
+                    let error = reply::refused(&error);
+                    let sinks = self.inner.monitor.change(|state| state.refused(&channel, &error));
+                    sinks.iter().for_each(|(_, sink)| sink.end(Some(error.clone())));
+                }
+            }
+            Incoming::Unsubscribed | Incoming::Pong => drop(self.asked.pop_front()),
+            Incoming::Message { .. } | Incoming::Other => {}
+        }
+    }
+}
+
+fn command(name: &str, channel: &str, commands: &mut Packed) {
+    commands.command(2).arg(name).arg(channel);
+}
+
+fn silent(settings: &Settings, silent_for: Duration) -> Error {
+    Error::new(Code::Disconnected, format!("the server was silent for {} ms", silent_for.as_millis()))
+        .about(settings.endpoint.to_string())
+}
