@@ -41,6 +41,10 @@ def seeds(vectors):
                   b"|1\r\n+a\r\n:1\r\n:2\r\n", b">2\r\n+message\r\n:1\r\n", b"=5\r\ntxt:a\r\n", b"!5\r\nERR x\r\n", b",1.5\r\n",
                   b"#t\r\n", b"(12345678901234567890\r\n"]:
         yield "replies", reply
+    for fact in vectors["events"]:
+        yield "events", fact["payload"].encode()
+    for payload in [b"", b"hello", b"[1]", b'{"event":7}', b' {"progress" : "5\\/10", "event":"progress"}']:
+        yield "events", payload
     for field in [b"%", b"%25", b"a%20b", b"%c3%A9", b"|", b"%2%35"]:
         yield "fields", field
 

@@ -103,7 +103,7 @@ impl Ear {
 
     /// The payload of the next message. Panics where none comes in time.
     #[track_caller]
-    pub fn next(&mut self) -> Vec<u8> {
+    pub fn hear(&mut self) -> Vec<u8> {
         let message: RedisResult<(String, String, Vec<u8>)> =
             self.connection.recv_response().and_then(|message| Ok(redis::from_redis_value(message)?));
         answer("a plain message", message).2

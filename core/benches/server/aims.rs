@@ -34,6 +34,16 @@ pub(crate) fn table(contenders: &[Contender]) -> String {
             best(Task::Consume) / best_bare(Task::Consume),
             Bound::AtLeast(0.9),
         ),
+        (
+            "events published, of redis-rs",
+            best(Task::Publish) / best_bare(Task::Publish),
+            Bound::AtLeast(1.5),
+        ),
+        (
+            "events heard by one listener, of redis-rs",
+            best(Task::Hear) / best_bare(Task::Hear),
+            Bound::AtLeast(1.5),
+        ),
     ];
     let lines = aims.iter().map(|(what, ratio, bound)| {
         let (sign, aim, met) = match bound {

@@ -30,6 +30,10 @@ pub(crate) enum Task {
     Consume,
     /// The same with a thousand fetched at a time.
     ConsumeThousand,
+    /// Many events published at once.
+    Publish,
+    /// Events heard by one listener.
+    Hear,
 }
 
 impl Task {
@@ -45,6 +49,8 @@ impl Task {
             Self::Threads => "blocking appends, 8 threads",
             Self::Consume => "entries consumed, COUNT 100",
             Self::ConsumeThousand => "entries consumed, COUNT 1 000",
+            Self::Publish => "events published, 64 in flight",
+            Self::Hear => "events heard by one listener",
         }
     }
 }

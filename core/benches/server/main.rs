@@ -9,6 +9,7 @@ mod aims;
 mod bare;
 mod contender;
 mod core;
+mod events;
 mod latency;
 mod limit;
 mod memory;
@@ -48,6 +49,7 @@ fn main() -> Result<()> {
     let mut contenders = mint::contenders(effort)?;
     contenders.extend(core::contenders(&server.url(), effort)?);
     contenders.extend(bare::contenders(&server.url(), effort)?);
+    contenders.extend(events::contenders(&server.url(), effort)?);
     contenders.extend(limit::contenders(server.address(), effort)?);
 
     for round in 0..effort.rounds {

@@ -1,10 +1,12 @@
 //! The cooperative token.
 
+use crate::connection::door::Door;
 use crate::error::Error;
 use crate::events::hub::Hold;
 use crate::operation::monitor::Monitor;
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
+use std::mem;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A token that a handler looks at, at points where it can stop safely.
@@ -26,20 +28,27 @@ pub struct CancelToken(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
-    reason: OnceLock<Arc<str>>,
-    waiting: Monitor<Waiting>,
+    state: Monitor<State>,
     /// What keeps a token that other processes can trip informed.
     watch: Option<Hold>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct State {
+    reason: Option<Arc<str>>,
     callbacks: Vec<Callback>,
     /// Why nothing is watched any longer.
-    error: Option<Error>,
+    watch_error: Option<Error>,
 }
 
 type Callback = Box<dyn FnOnce(&str) + Send>;
+
+impl State {
+    fn reason(&mut self) -> Option<Arc<str>> {
+        self.reason.clone()
+    }
+}
+type EndCallback = Box<dyn FnOnce(&Error) + Send>;
 
 /// The error of a handler that stops because its token has tripped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,26 +77,31 @@ impl CancelToken {
 
     /// Trips the token; false where it had tripped before, whose reason stays.
     pub fn cancel(&self, reason: impl Into<Arc<str>>) -> bool {
-        let reason = reason.into();
-        if self.0.reason.set(reason.clone()).is_err() {
-            return false;
+        let reason: Arc<str> = reason.into();
+        let trip = |state: &mut State| match &state.reason {
+            Some(_) => None,
+            None => {
+                state.reason = Some(reason.clone());
+                Some(mem::take(&mut state.callbacks))
+            }
+        };
+        match self.0.state.change(trip) {
+            Some(callbacks) => {
+                callbacks.into_iter().for_each(|callback| callback(&reason));
+                true
+            }
+            None => false,
         }
-        let callbacks = self.0.waiting.change(|waiting| std::mem::take(&mut waiting.callbacks));
-        callbacks.into_iter().for_each(|callback| callback(&reason));
-        true
     }
 
     /// Why it has tripped; nothing where it has not.
     pub fn reason(&self) -> Option<Arc<str>> {
-        self.0.reason.get().cloned()
+        self.0.state.with(State::reason)
     }
 
     /// Fails where it has tripped.
     pub fn check(&self) -> Result<(), Cancelled> {
-        match self.0.reason.get() {
-            None => Ok(()),
-            Some(reason) => Err(Cancelled(reason.clone())),
-        }
+        self.reason().map_or(Ok(()), |reason| Err(Cancelled(reason)))
     }
 
     /// Waits until it trips, and answers why.
@@ -96,23 +110,22 @@ impl CancelToken {
     ///
     /// Dropping the future changes nothing.
     pub async fn cancelled(&self) -> Arc<str> {
-        self.0.waiting.until(|_| self.reason()).await
+        self.0.state.until(State::reason).await
     }
 
     /// Waits on the caller's thread, for at most that long: nothing where it has not tripped by then.
     pub fn wait(&self, at_most: Duration) -> Option<Arc<str>> {
-        self.0.waiting.wait(at_most, |_| self.reason())
+        self.0.state.wait(at_most, State::reason)
     }
 
     /// Has a function called with the reason when it trips, on the thread that trips it; at once where it has tripped.
     pub fn on_cancel(&self, callback: impl FnOnce(&str) + Send + 'static) {
         let mut callback: Option<Callback> = Some(Box::new(callback));
-        let tripped = self.0.waiting.with(|waiting| {
-            let reason = self.reason();
-            if reason.is_none() {
-                waiting.callbacks.extend(callback.take());
+        let tripped = self.0.state.with(|state| {
+            if state.reason.is_none() {
+                state.callbacks.extend(callback.take());
             }
-            reason
+            state.reason()
         });
         if let (Some(callback), Some(reason)) = (callback, tripped) {
             callback(&reason);
@@ -120,9 +133,25 @@ impl CancelToken {
     }
 
     /// Why a token of [`Events::watch`](crate::Events::watch) is not tripped by other processes any longer: its client was
-    /// closed, or may not listen any longer. Nothing while it is.
+    /// closed, may not listen any longer, or belongs to the process that forked this one. Nothing while it is.
     pub fn watch_error(&self) -> Option<Error> {
-        self.0.waiting.with(|waiting| waiting.error.clone())
+        let here = self.0.watch.as_ref().map_or(Ok(()), |watch| watch.door().origin().check());
+        here.err().or_else(|| self.0.state.with(|state| state.watch_error.clone()))
+    }
+
+    /// Has a function called with the reason when other processes do not trip it any longer, on the thread that finds out; at
+    /// once where that is so already. See [`CancelToken::watch_error`].
+    pub fn on_watch_end(&self, callback: impl FnOnce(&Error) + Send + 'static) {
+        let mut callback: Option<EndCallback> = Some(Box::new(callback));
+        let ended = self.0.waiting.with(|waiting| {
+            if waiting.error.is_none() {
+                waiting.end_callbacks.extend(callback.take());
+            }
+            waiting.error.clone()
+        });
+        if let (Some(callback), Some(error)) = (callback, ended) {
+            callback(&error);
+        }
     }
 
     /// A token that keeps what informs it for as long as it lives.
@@ -141,13 +170,19 @@ impl CancelToken {
     }
 
     pub(super) fn watch_ended(&self, error: Option<Error>) {
-        self.0.waiting.change(|waiting| waiting.error = error);
+        let callbacks = self.0.waiting.change(|waiting| {
+            waiting.error = error.clone();
+            std::mem::take(&mut waiting.end_callbacks)
+        });
+        if let Some(error) = error {
+            callbacks.into_iter().for_each(|callback| callback(&error));
+        }
     }
 }
 
 impl fmt::Debug for CancelToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.reason.get() {
+        match self.reason() {
             None => f.write_str("CancelToken"),
             Some(reason) => write!(f, "CancelToken(cancelled: {reason})"),
         }
@@ -167,6 +202,7 @@ impl WeakToken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Code;
     use std::sync::mpsc;
 
     #[test]
@@ -200,5 +236,19 @@ mod tests {
         assert!(tripping.join().unwrap());
         token.on_cancel(move |reason| sender.send(format!("late {reason}")).unwrap());
         assert_eq!(receiver.iter().collect::<Vec<_>>(), ["early why", "late why"]);
+    }
+
+    #[test]
+    fn the_end_of_a_watch_is_told_once() {
+        let token = CancelToken::new();
+        let (sender, receiver) = mpsc::channel();
+        let early = sender.clone();
+        token.on_watch_end(move |error| early.send(format!("early {}", error.code())).unwrap());
+        assert_eq!(token.watch_error(), None);
+        token.watch_ended(Some(Error::new(Code::Closed, "over")));
+        token.on_watch_end(move |error| sender.send(format!("late {}", error.code())).unwrap());
+        assert_eq!(token.watch_error().unwrap().code(), Code::Closed);
+        assert_eq!(receiver.iter().collect::<Vec<_>>(), ["early closed", "late closed"]);
+        assert_eq!(token.check(), Ok(()));
     }
 }

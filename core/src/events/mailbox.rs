@@ -92,6 +92,10 @@ impl Mailbox {
         self.ended.then(|| self.error.take().map_or(Ok(Vec::new()), Err))
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
     pub(super) fn is_ready(&self) -> bool {
         self.ended || !self.heard.is_empty() || !self.gap.is_none()
     }

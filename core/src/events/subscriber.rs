@@ -107,6 +107,11 @@ impl Subscriber {
         }
     }
 
+    /// For how many events its buffer has room.
+    pub fn buffer(&self) -> usize {
+        self.inner().monitor.with(|mailbox| mailbox.capacity())
+    }
+
     /// Ends the subscriber. What it has already can be taken.
     pub fn close(&self) {
         if self.inner().origin.is_here() {

@@ -23,7 +23,7 @@ async fn a_job_is_marked_for_a_while_and_the_event_is_out() {
             let left: u64 = bus.plain.query(["PTTL", MARK]);
             assert!((at_least..=at_most).contains(&left), "{left}");
             assert_eq!(
-                String::from_utf8(ear.next()).unwrap(),
+                String::from_utf8(ear.hear()).unwrap(),
                 r#"{"event":"cancel","job":"JOB000xY9Wvvcd","reason":"the \"player\" left"}"#
             );
         }

@@ -26,7 +26,7 @@ fn name(payload: &[u8]) -> String {
 /// What is on the channel next is this event, so that nothing was published before it.
 async fn nothing_but(ear: &mut Ear, bus: &Bus) {
     bus.client.events("codemojex").unwrap().publish(signal("last")).await.unwrap();
-    assert_eq!(ear.next(), br#"{"event":"last","job":"JOB000xY9Wvvcd"}"#);
+    assert_eq!(ear.hear(), br#"{"event":"last","job":"JOB000xY9Wvvcd"}"#);
 }
 
 #[tokio::test]
@@ -42,14 +42,14 @@ async fn every_payload_of_the_vectors_from_both_doors() {
                 Signal::new(text(&fact["event"]), text(&fact["job"])).unwrap().with_all(extra).unwrap();
             let events = bus.client.events("codemojex").unwrap();
             assert_eq!(events.publish(signal.clone()).await.unwrap(), 1);
-            assert_eq!(ear.next(), text(&fact["payload"]).as_bytes());
+            assert_eq!(ear.hear(), text(&fact["payload"]).as_bytes());
             let url = bus.server.url();
             let blocking = move || {
                 let client = echomq::blocking::Client::open(&options(&url)).unwrap();
                 client.events("codemojex").unwrap().publish(signal).unwrap()
             };
             assert_eq!(tokio::task::spawn_blocking(blocking).await.unwrap(), 1);
-            assert_eq!(ear.next(), text(&fact["payload"]).as_bytes());
+            assert_eq!(ear.hear(), text(&fact["payload"]).as_bytes());
             published += 1;
         }
         assert_eq!(published, 4);
@@ -68,7 +68,7 @@ async fn progress_changes_the_row_and_is_published_in_one_step() {
             assert_eq!(events.update_progress(A_JOB, progress).await.unwrap(), 1);
             let row: Vec<String> = bus.plain.query(["HGETALL", ROW]);
             assert_eq!(row, ["state", "active", "progress", progress]);
-            let heard: Value = serde_json::from_slice(&ear.next()).unwrap();
+            let heard: Value = serde_json::from_slice(&ear.hear()).unwrap();
             assert_eq!(heard, json!({"event": "progress", "job": A_JOB, "progress": progress}));
             bus.plain.command(["SCRIPT", "FLUSH"]);
         }
@@ -162,9 +162,9 @@ async fn an_event_whose_answer_is_lost_is_not_sent_again() {
             proxy.heal();
             events.publish(signal("next")).await.unwrap();
             // It came once or not at all.
-            let mut heard = name(&ear.next());
+            let mut heard = name(&ear.hear());
             if heard == "lost" {
-                heard = name(&ear.next());
+                heard = name(&ear.hear());
             }
             assert_eq!(heard, "next");
         }
@@ -186,7 +186,7 @@ async fn a_record_is_appended_and_then_its_place_is_published() {
             let id = announced.id;
             let payload =
                 format!(r#"{{"event":"completed","job":"{A_JOB}","stream":"games","id":"{id}"{more}}}"#);
-            assert_eq!(String::from_utf8(ear.next()).unwrap(), payload);
+            assert_eq!(String::from_utf8(ear.hear()).unwrap(), payload);
         }
         assert!(one.id < two.id);
         let games = bus.client.stream("codemojex", "games").unwrap();
@@ -236,7 +236,7 @@ async fn an_event_follows_its_verdict() {
     });
     let decided = decided.await.unwrap().unwrap();
     assert_eq!((decided.verdict, decided.published), ("done", Ok(1)));
-    assert_eq!(ear.next(), br#"{"event":"completed","job":"JOB000xY9Wvvcd"}"#);
+    assert_eq!(ear.hear(), br#"{"event":"completed","job":"JOB000xY9Wvvcd"}"#);
 
     assert_eq!(events.after_verdict(signal("failed"), async { Ok::<_, Code>(None::<()>) }).await, Ok(None));
     let failed = events.after_verdict(signal("failed"), async { Err::<Option<()>, _>(Code::Stale) });
