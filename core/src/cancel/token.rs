@@ -39,6 +39,7 @@ struct State {
     callbacks: Vec<Callback>,
     /// Why nothing is watched any longer.
     watch_error: Option<Error>,
+    end_callbacks: Vec<EndCallback>,
 }
 
 type Callback = Box<dyn FnOnce(&str) + Send>;
@@ -143,11 +144,11 @@ impl CancelToken {
     /// once where that is so already. See [`CancelToken::watch_error`].
     pub fn on_watch_end(&self, callback: impl FnOnce(&Error) + Send + 'static) {
         let mut callback: Option<EndCallback> = Some(Box::new(callback));
-        let ended = self.0.waiting.with(|waiting| {
-            if waiting.error.is_none() {
-                waiting.end_callbacks.extend(callback.take());
+        let ended = self.0.state.with(|state| {
+            if state.watch_error.is_none() {
+                state.end_callbacks.extend(callback.take());
             }
-            waiting.error.clone()
+            state.watch_error.clone()
         });
         if let (Some(callback), Some(error)) = (callback, ended) {
             callback(&error);
@@ -170,9 +171,9 @@ impl CancelToken {
     }
 
     pub(super) fn watch_ended(&self, error: Option<Error>) {
-        let callbacks = self.0.waiting.change(|waiting| {
-            waiting.error = error.clone();
-            std::mem::take(&mut waiting.end_callbacks)
+        let callbacks = self.0.state.change(|state| {
+            state.watch_error = error.clone();
+            mem::take(&mut state.end_callbacks)
         });
         if let Some(error) = error {
             callbacks.into_iter().for_each(|callback| callback(&error));
