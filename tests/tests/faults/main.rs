@@ -8,6 +8,7 @@
 mod bus;
 mod consumer;
 mod entries;
+mod events;
 mod kills;
 mod network;
 mod one_group;
