@@ -155,8 +155,16 @@ impl Door for Local {
     }
 
     async fn shared(&self) -> Result<Shared> {
-        let settings = || Shared::connect(self.0.settings.clone());
-        self.0.companion.get_or_try_init(settings).await.cloned()
+        self.0.state().line.check_open()?;
+        let connect = || Shared::connect(self.0.settings.clone());
+        let companion = self.0.companion.get_or_try_init(connect).await?;
+        // A client that was closed meanwhile did not know of it.
+        let open = self.0.state().line.check_open();
+        if let Err(closed) = open {
+            companion.close(Duration::ZERO).await;
+            return Err(closed);
+        }
+        Ok(companion.clone())
     }
 
     fn settings(&self) -> &Settings {

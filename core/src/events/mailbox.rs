@@ -83,6 +83,7 @@ impl Mailbox {
 
     /// The next, up to `max`; nothing while there is nothing, an empty list at the end.
     pub(super) fn take(&mut self, max: usize) -> Option<Result<Vec<Heard>>> {
+        let max = max.max(1);
         if self.heard.len() < max {
             self.close_gap();
         }

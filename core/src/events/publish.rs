@@ -59,12 +59,12 @@ pub(super) fn unknown(why: &str, channel: &Channel) -> Error {
 /// The server's refusal, which names the channel rule where that is what the user lacks.
 ///
 /// Servers give new users no channel at all (`acl-pubsub-default`, <https://valkey.io/topics/acl/>).
-pub(crate) fn refused(error: Error, channel: &Channel) -> Error {
+pub(crate) fn refused(error: Error, channel: &str) -> Error {
     if error.code() != Code::Auth || !error.message().to_ascii_lowercase().contains("channel") {
-        return error.about(&**channel);
+        return error.about(channel);
     }
-    let message = format!("{}; the user needs the channel rule `&{}`", error.message(), &**channel);
-    Error::new(Code::Auth, message).about(&**channel)
+    let message = format!("{}; the user needs the channel rule `&{channel}`", error.message());
+    Error::new(Code::Auth, message).about(channel)
 }
 
 #[cfg(test)]

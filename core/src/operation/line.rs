@@ -78,9 +78,7 @@ impl Line {
         operation: O,
         deadline: Instant,
     ) -> Result<(u64, Pending<O::Reply>)> {
-        if let Some(error) = &self.closed {
-            return Err(error.clone());
-        }
+        self.check_open()?;
         let (waiting, bound) = (self.weight, self.max_weight);
         if waiting >= bound {
             return Err(Error::new(
@@ -224,6 +222,11 @@ impl Line {
         gone.extend(self.flight.iter_mut().filter_map(|flight| flight.entry.take_if(|entry| which(entry))));
         self.weight -= gone.iter().map(|entry| entry.weight).sum::<usize>();
         Abandoned(gone.into_iter().map(|entry| (entry, why())).collect())
+    }
+
+    /// Fails as [`Line::close`] was told where it is closed.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.closed.clone().map_or(Ok(()), Err)
     }
 
     /// Takes nothing more; further calls get the error.

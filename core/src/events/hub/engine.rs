@@ -11,6 +11,7 @@ use crate::connection::shared::{Attendance, Shared};
 use crate::connection::socket::failure;
 use crate::error::{Code, Error};
 use crate::events::event::Event;
+use crate::events::publish::refused;
 use crate::operation::minter::Minter;
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -245,7 +246,7 @@ impl<'a> Connection<'a> {
             Incoming::Refused(error) => {
                 if let Some(Asked::Subscribe(channel)) = self.asked.pop_front() {
                     self.channels.remove(&channel);
-                    let error = reply::refused(&error);
+                    let error = refused(reply::refused(&error), &channel);
                     let sinks = self.inner.monitor.change(|state| state.refused(&channel, &error));
                     sinks.iter().for_each(|(_, sink)| sink.end(Some(error.clone())));
                 }

@@ -10,7 +10,6 @@ mod state;
 use super::Channel;
 use super::event::Event;
 use super::listener::ListenerStatus;
-use super::publish::refused;
 use crate::connection::door::{Door, too_late};
 use crate::connection::shared::Shared;
 use crate::error::{Error, Result};
@@ -63,7 +62,7 @@ impl Hub {
         }
         let standing = self.0.monitor.until(|state| match state.standing(&hold.channel, number) {
             Standing::Confirmed => Some(Ok(())),
-            Standing::Refused(error) => Some(Err(refused(error, &hold.channel))),
+            Standing::Refused(error) => Some(Err(error.about(&*hold.channel))),
             Standing::Wanted => None,
         });
         match timeout_at(deadline.into(), standing).await {

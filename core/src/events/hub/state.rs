@@ -212,3 +212,155 @@ impl State {
 pub(super) fn tell(sinks: &Sinks, events: &[Event]) {
     sinks.iter().for_each(|(_, sink)| sink.hear(events));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::keyspace::Keyspace;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Log(Mutex<Vec<String>>);
+
+    impl Log {
+        fn said(&self) -> Vec<String> {
+            mem::take(&mut *self.0.lock().unwrap())
+        }
+
+        fn say(&self, what: String) {
+            self.0.lock().unwrap().push(what);
+        }
+    }
+
+    impl Sink for Log {
+        fn hear(&self, events: &[Event]) {
+            events.iter().for_each(|event| self.say(String::from_utf8_lossy(event.payload()).into_owned()));
+        }
+
+        fn resubscribed(&self) {
+            self.say("gap".to_owned());
+        }
+
+        fn end(&self, error: Option<Error>) {
+            self.say(error.map_or("end".to_owned(), |error| error.code().to_string()));
+        }
+    }
+
+    fn channel(queue: &str) -> Channel {
+        Channel::new(Keyspace::new(queue).unwrap())
+    }
+
+    fn attach(state: &mut State, channel: &Channel, hold: u64) -> Arc<Log> {
+        let log = Arc::new(Log::default());
+        assert!(state.attach(channel, hold, log.clone()).is_none());
+        log
+    }
+
+    fn error(code: Code) -> Error {
+        Error::new(code, "why")
+    }
+
+    /// What the engine does with what a change hands out.
+    fn confirm(state: &mut State, channel: &Channel) {
+        for (_, sink) in state.confirmed(channel).unwrap_or_default().iter() {
+            sink.resubscribed();
+        }
+    }
+
+    #[test]
+    fn one_engine_for_all_until_nobody_listens() {
+        let mut state = State::default();
+        let (a, b) = (channel("a"), channel("b"));
+        assert_eq!(state.hold(&a), (1, true));
+        assert_eq!(state.hold(&a), (2, false));
+        assert_eq!(state.hold(&b), (3, false));
+        assert_eq!(state.wanted().count(), 2);
+        assert!(state.take_attention() && !state.take_attention());
+        state.release(&a, 1);
+        assert!(state.is_wanted(&a) && !state.has_attention());
+        state.release(&a, 2);
+        assert!(!state.is_wanted(&a) && state.has_attention() && !state.ends());
+        state.release(&b, 3);
+        assert!(state.ends() && !state.is_running());
+        assert_eq!(state.hold(&b), (4, true));
+    }
+
+    #[test]
+    fn a_gap_is_told_after_each_loss_and_not_at_the_beginning() {
+        let mut state = State::default();
+        let (a, b) = (channel("a"), channel("b"));
+        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        state.connected();
+        assert_eq!(state.standing(&a, first), Standing::Wanted);
+        confirm(&mut state, &a);
+        assert_eq!(state.standing(&a, first), Standing::Confirmed);
+        let log = attach(&mut state, &a, first);
+        assert_eq!(log.said().len(), 0);
+        for resubscriptions in 1..4 {
+            state.disconnected(error(Code::Disconnected));
+            assert!(!state.status(&a).connected && state.status(&a).error.is_some());
+            state.connected();
+            assert!(!state.status(&a).connected, "it is not confirmed yet");
+            confirm(&mut state, &a);
+            confirm(&mut state, &a);
+            assert_eq!(log.said(), ["gap"]);
+            assert!(state.status(&a).connected);
+            assert_eq!(state.status(&a).resubscriptions, resubscriptions);
+        }
+        // A channel that was never confirmed before has missed nothing.
+        let other = attach(&mut state, &b, second);
+        confirm(&mut state, &b);
+        assert_eq!(other.said().len(), 0);
+    }
+
+    #[test]
+    fn what_is_let_go_of_ends_and_nothing_else() {
+        let mut state = State::default();
+        let a = channel("a");
+        let (first, second) = (state.hold(&a).0, state.hold(&a).0);
+        let (one, other) = (attach(&mut state, &a, first), attach(&mut state, &a, second));
+        let gone = state.release(&a, first);
+        gone.iter().for_each(|sink| sink.end(None));
+        assert_eq!((gone.len(), one.said().len(), other.said().len()), (1, 1, 0));
+        tell(&state.sinks(&a), &[Event::new(b"x".to_vec())]);
+        assert_eq!((one.said().len(), other.said()), (0, vec!["x".to_owned()]));
+        let sink: Arc<dyn Sink> = other.clone();
+        state.detach(&a, &sink);
+        assert_eq!(state.sinks(&a).len(), 0);
+        assert!(state.release(&a, first).is_empty(), "it was let go of before");
+    }
+
+    #[test]
+    fn a_refusal_is_of_one_channel_and_stays_until_its_holds_are_gone() {
+        let mut state = State::default();
+        let (a, b) = (channel("a"), channel("b"));
+        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        attach(&mut state, &a, first);
+        let sinks = state.refused(&a, &error(Code::Auth));
+        assert_eq!(sinks.len(), 1);
+        assert_eq!(state.standing(&a, first), Standing::Refused(error(Code::Auth)));
+        assert_eq!(state.attach(&a, first, Arc::<Log>::default()), Some(Some(error(Code::Auth))));
+        assert_eq!(state.standing(&b, second), Standing::Wanted);
+        // Whoever wants it later asks anew.
+        let third = state.hold(&a).0;
+        assert_eq!(state.standing(&a, third), Standing::Wanted);
+        state.release(&a, first);
+        assert!(state.is_wanted(&a));
+        assert_eq!(state.ended.len(), 0);
+    }
+
+    #[test]
+    fn an_end_is_of_everything() {
+        let mut state = State::default();
+        let (a, b) = (channel("a"), channel("b"));
+        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        attach(&mut state, &b, second);
+        let sinks = state.ended(&error(Code::Closed));
+        assert_eq!(sinks.iter().map(|sinks| sinks.len()).sum::<usize>(), 1);
+        for (channel, hold) in [(&a, first), (&b, second)] {
+            assert_eq!(state.standing(channel, hold), Standing::Refused(error(Code::Closed)));
+        }
+        assert!(!state.is_running() && state.hold(&a).1);
+    }
+}
