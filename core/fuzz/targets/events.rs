@@ -16,6 +16,7 @@ mod process;
 #[path = "../../src/events"]
 mod events {
     pub mod event;
+    mod members;
     pub mod signal;
 }
 

@@ -277,8 +277,11 @@ impl<'a> Lead<'a> {
             return None;
         }
         state.led = true;
+        let connection = state.connection.take();
+        drop(state);
         let backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
-        Some(Self { inner, connection: state.connection.take(), backoff })
+        // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
+        Some(Self { inner, connection: connection.filter(Connection::is_open), backoff })
     }
 
     /// Drives the line until the caller has its answer.

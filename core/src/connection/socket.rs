@@ -6,6 +6,8 @@ use crate::error::{Code, Error, Result};
 use rustls::{ClientConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
+#[cfg(unix)]
+use std::mem::MaybeUninit;
 use std::net::ToSocketAddrs;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -120,6 +122,27 @@ impl BlockingSocket {
                 Ok(Self::Tls(Box::new(StreamOwned::new(session, raw))))
             }
         }
+    }
+
+    /// Whether the other side has not hung up yet, as far as this host knows. It reads nothing and does not wait.
+    #[cfg(unix)]
+    pub(crate) fn is_open(&self) -> bool {
+        let raw = match self {
+            Self::Plain(raw) => raw,
+            Self::Tls(stream) => stream.get_ref(),
+        };
+        let looked =
+            raw.socket().recv_with_flags(&mut [MaybeUninit::uninit()], libc::MSG_PEEK | libc::MSG_DONTWAIT);
+        match looked {
+            Ok(bytes) => bytes > 0,
+            Err(error) => is_a_pause(&error) || error.kind() == io::ErrorKind::Interrupted,
+        }
+    }
+
+    /// Whether the other side has not hung up yet: the next exchange tells.
+    #[cfg(not(unix))]
+    pub(crate) fn is_open(&self) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,8 @@
 //! An event as a listener hears it.
 
+use super::members::{Member, Members};
 use super::signal::{EVENT, JOB};
 use crate::id::branded::BrandedId;
-use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -52,10 +52,11 @@ impl Event {
         self.parsed().job
     }
 
-    /// The value of a member. One that is no string, which this bus does not write, is given as its JSON text.
+    /// The value of a member; of one that is there twice, which this bus does not write, the last. A value that is no string,
+    /// which it does not write either, is given as its JSON text.
     pub fn get(&self, name: &str) -> Option<&str> {
         let members = &self.parsed().members;
-        members.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        members.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// All members in their order, `event` and `job` among them; none for what is no JSON object. See [`Event::get`].
@@ -75,17 +76,16 @@ impl Event {
 
 impl Parsed {
     fn read(payload: &[u8]) -> Self {
-        let Ok(object) = serde_json::from_slice::<Map<String, Value>>(payload) else {
-            return Self::default();
+        let Ok(Members(members)) = serde_json::from_slice(payload) else { return Self::default() };
+        let last = |name: &str| members.iter().rfind(|(other, _)| other == name).map(|(_, member)| member);
+        let string = |member| match member {
+            &Member::String(ref text) => Some(text),
+            &Member::Other(_) => None,
         };
-        let string = |name: &str| object.get(name).and_then(Value::as_str);
-        let named = string(EVENT).is_some();
-        let job = string(JOB).and_then(|job| BrandedId::parse(job).ok());
-        let text = |value| match value {
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        Self { named, job, members: object.into_iter().map(|(name, value)| (name, text(value))).collect() }
+        let named = last(EVENT).and_then(string).is_some();
+        let job = last(JOB).and_then(string).and_then(|job| BrandedId::parse(job).ok());
+        let texts = members.into_iter().map(|(name, member)| (name, member.into_text()));
+        Self { named, job, members: texts.collect() }
     }
 }
 
@@ -148,6 +148,14 @@ mod tests {
         assert_eq!((event.name(), event.get("event")), ("unknown", Some("7")));
         assert!(event.job().is_some());
         assert_eq!(heard(br#"{"job":"no id"}"#).job(), None);
+    }
+
+    #[test]
+    fn of_members_that_are_there_twice_the_last_counts() {
+        let event = heard(br#"{"event":"one","job":"JOB000xY9Wvvcd","event":"two","job":7}"#);
+        assert_eq!((event.name(), event.job(), event.get("job")), ("two", None, Some("7")));
+        assert_eq!(event.members().len(), 4);
+        assert_eq!(heard(br#"{"event":"one","event":7}"#).name(), "unknown");
     }
 
     proptest! {

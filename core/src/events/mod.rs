@@ -8,6 +8,7 @@ pub(crate) mod event;
 pub(crate) mod hub;
 pub(crate) mod listener;
 pub(crate) mod mailbox;
+mod members;
 pub(crate) mod options;
 pub(crate) mod progress;
 pub(crate) mod publish;

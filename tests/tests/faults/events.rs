@@ -136,7 +136,7 @@ fn every_language_listens_again_after_each_restart_and_says_what_may_be_missing(
         let mut bus = Bus::start(kind);
         let mut listeners = start(&bus, OTHER_JOB);
         let publisher = Publisher::start(&bus);
-        let restarts = times(3, 20);
+        let restarts = times(20, 100);
         for restart in 0..restarts {
             wait_for(&mut listeners, restart);
             bus.server.restart();

@@ -105,6 +105,11 @@ impl Connection {
         }
     }
 
+    /// Whether the server has not hung up yet, as far as this host knows.
+    pub(super) fn is_open(&self) -> bool {
+        self.socket.is_open()
+    }
+
     /// Sends the whole output.
     pub(super) fn write(&mut self, patience: &Patience<'_>) -> Result<()> {
         let mut written = 0;
