@@ -8,12 +8,19 @@ pub(crate) mod command;
 pub(crate) mod line;
 pub(crate) mod minter;
 pub(crate) mod monitor;
+#[cfg(test)]
+mod monitor_tests;
 pub(crate) mod pending;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;
 use minter::Minter;
 use redis::Value;
+
+/// What a [`monitor`] locks with; its models are checked with those of loom.
+mod locks {
+    pub(super) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+}
 
 /// What to do after an answer.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! State that tasks and threads wait on: for a reader that fetches ahead of whoever takes what it fetched.
 
+use super::locks::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::future::poll_fn;
 use std::mem;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -106,31 +106,5 @@ impl<S> Monitor<S> {
             inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
             inner.threads -= 1;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-
-    #[test]
-    fn a_change_reaches_threads_and_tasks() {
-        let monitor = Arc::new(Monitor::new(0));
-        let taken = |state: &mut i32| (*state > 0).then(|| *state -= 1);
-        let waiting = std::thread::spawn({
-            let monitor = monitor.clone();
-            move || monitor.wait(Duration::from_secs(60), taken)
-        });
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let adding = std::thread::spawn({
-            let monitor = monitor.clone();
-            move || (0..2).for_each(|_| monitor.change(|state| *state += 1))
-        });
-        runtime.block_on(monitor.until(taken));
-        assert_eq!(waiting.join().unwrap(), Some(()));
-        adding.join().unwrap();
-        assert_eq!(monitor.with(|state| *state), 0);
-        assert_eq!(monitor.wait(Duration::ZERO, taken), None);
     }
 }
