@@ -2,7 +2,7 @@
 //!
 //! Two kinds of fact have no case here. The two keys that belong to no queue cannot be asked for through the op `key`,
 //! so the judge checks its own slot function against them and that function against every other slot. The facts about
-//! events belong to ops that the suite does not have.
+//! events are scenes (`scene/generated.rs`).
 
 use crate::protocol::encode;
 use crate::snowflake;

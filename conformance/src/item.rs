@@ -68,6 +68,10 @@ pub enum Special {
     Number(String),
     /// Expects a value that holds this text.
     Contains(String),
+    /// Expects this JSON, in whatever order and with whatever escapes it is written.
+    Json(serde_json::Value),
+    /// Expects a decimal number, one of these two or between them.
+    Between(u64, u64),
     /// Expects a value of a kind.
     Is(Kind),
 }
@@ -129,6 +133,10 @@ pub enum Pattern {
     Number(String),
     /// A text with this in it.
     Contains(String),
+    /// This JSON, however it is written.
+    Json(serde_json::Value),
+    /// A decimal number, one of these two or between them.
+    Between(u64, u64),
     /// A value of a kind.
     Is(Kind),
 }
@@ -224,6 +232,8 @@ fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), Stri
         Special::EntryOf(name) => into.push(Pattern::EntryOf(name.clone())),
         Special::Number(name) => into.push(Pattern::Number(name.clone())),
         Special::Contains(text) => into.push(Pattern::Contains(text.clone())),
+        Special::Json(json) => into.push(Pattern::Json(json.clone())),
+        Special::Between(low, high) => into.push(Pattern::Between(*low, *high)),
         Special::Is(kind) => into.push(Pattern::Is(*kind)),
     }
     Ok(())
@@ -309,6 +319,10 @@ impl Names {
                 id.is_some_and(|id| snowflake::entry(id) == text)
             }
             Pattern::Contains(part) => text.contains(part),
+            Pattern::Json(json) => {
+                serde_json::from_str(text).is_ok_and(|seen: serde_json::Value| seen == *json)
+            }
+            Pattern::Between(low, high) => text.parse().is_ok_and(|number| (*low..=*high).contains(&number)),
             Pattern::Is(Kind::Text) => !text.is_empty(),
             Pattern::Is(Kind::Count) => text.parse::<u64>().is_ok(),
             Pattern::Is(Kind::Language) => text == self.language,
@@ -331,6 +345,8 @@ impl Names {
             },
             Pattern::EntryOf(name) => format!("the entry id of {:?} ({name})", self.known.get(name)),
             Pattern::Contains(part) => format!("something with {part:?} in it"),
+            Pattern::Json(json) => json.to_string(),
+            Pattern::Between(low, high) => format!("a number from {low} to {high}"),
             Pattern::Is(kind) => format!("a {kind:?}").to_lowercase(),
         }
     }
@@ -398,6 +414,25 @@ mod tests {
         names.compare(&expand(&named[..1]).unwrap(), &tokens(&[id])).unwrap();
         assert_eq!(resolved(&named, &names).unwrap(), tokens(&[id, entry]));
         assert!(resolved(&items(r#"[{"is":"count"}]"#), &names).is_err());
+    }
+
+    #[test]
+    fn json_and_numbers_are_taken_by_what_they_say() {
+        let expected = expand(&items(r#"[{"json":{"a":"/","b":"1"}}, {"between":[1,9]}]"#)).unwrap();
+        let mut names = Names::new("rust");
+        for good in [[r#"{"a":"/","b":"1"}"#, "1"], [r#"{"b":"\u0031","a":"\/"}"#, "9"]] {
+            names.compare(&expected, &tokens(&good)).unwrap();
+        }
+        for wrong in [
+            [r#"{"a":"/","b":1}"#, "1"],
+            [r#"{"a":"/"}"#, "1"],
+            [r#"{"a":"/","b":"1"}x"#, "1"],
+            [r#"{"a":"/","b":"1"}"#, "0"],
+            [r#"{"a":"/","b":"1"}"#, "10"],
+            [r#"{"a":"/","b":"1"}"#, "-5"],
+        ] {
+            names.compare(&expected, &tokens(&wrong)).unwrap_err();
+        }
     }
 
     #[test]

@@ -44,6 +44,13 @@ const OPERATIONS: &[(&str, Call)] = &[
     ("fail", Call::OnReader),
     ("stop", Call::OnReader),
     ("group.info", Call::OnHandle),
+    ("listen", Call::OpensReader),
+    ("event", Call::OnReader),
+    ("publish", Call::OnHandle),
+    ("progress", Call::OnHandle),
+    ("cancel", Call::OnHandle),
+    ("watch", Call::OpensReader),
+    ("cancelled", Call::OnReader),
 ];
 
 /// The op of a step and how it is called.

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use std::fs;
 use std::path::Path;
 
-/// The facts that the cases of this suite are made from. The facts about events belong to ops it does not have yet.
+/// The facts that cases and scenes of this suite are made from.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Vectors {
     /// Where the instants of ids begin, in Unix milliseconds.
@@ -25,6 +25,8 @@ pub struct Vectors {
     pub keys: Vec<Key>,
     /// Instants and the entry ids that bound them.
     pub windows: Vec<Window>,
+    /// Events and their payloads.
+    pub events: Vec<Event>,
     /// Records and the bytes of their XADD.
     pub records: Vec<Record>,
 }
@@ -98,6 +100,19 @@ pub struct Window {
     pub floor: String,
     /// The last one.
     pub ceil: String,
+}
+
+/// An event and its payload.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Event {
+    /// Its name.
+    pub event: String,
+    /// The job that it is about.
+    pub job: String,
+    /// Its further members.
+    pub extra: Vec<(String, String)>,
+    /// What is published.
+    pub payload: String,
 }
 
 /// A record and the bytes of its XADD.

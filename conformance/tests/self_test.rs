@@ -9,6 +9,7 @@ use echomq_conformance::suite::Suite;
 use echomq_conformance::{report, root};
 use echomq_tests::Kind;
 use std::process::{Command, Output};
+use std::thread;
 use std::time::Duration;
 
 /// Each fault, the case that has to find it, and a part of what the judge then says.
@@ -102,6 +103,43 @@ const SCENE_FAULTS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// The same of the events channel.
+const CHANNEL_FAULTS: &[(&str, &str, &str)] = &[
+    ("job_before_event", "events/payload of completed", "(what the plain client heard): value 1"),
+    ("json_with_spaces", "events/payload of completed", "(what the plain client heard): value 1"),
+    ("json_in_ascii", "events/payload of note", "(what the plain client heard): value 1"),
+    ("unchecked_job", "events/malformed jobs", "instead of malformed_id"),
+    ("unchecked_name", "events/names of queues", "instead of invalid_name"),
+    ("unchecked_member", "events/what cannot be published", "instead of reserved_field"),
+    ("name_by_text", "events/any JSON object", "(event in broken): value 1 is unknown, expected failed"),
+    ("payload_written_again", "events/any JSON object", "(event in broken): value 2"),
+    ("drop_unknown", "events/no JSON object", "(event in broken): 0 values instead of 2"),
+    ("newest_event_first", "events/in order", "(event in broken): value 2"),
+    ("late_subscription", "events/before anyone listened", "(event in broken): 0 values instead of 2"),
+    ("subscribe_once", "events/a lost connection", "(event in broken): 0 values instead of 1"),
+    ("no_gap", "events/a lost connection", "(event in broken): 0 values instead of 1"),
+    ("gap_twice", "events/a lost connection", "(event in broken): value 1 is gap, expected e1"),
+    ("heard_twice", "events/a lost connection", "(event in broken): value 1 is e1, expected e2"),
+    // Between two events, or behind the last that was kept, as the listener's thread comes.
+    ("silent_loss", "events/a slow listener", "step 2 (flood): "),
+    ("unbounded_buffer", "events/a slow listener", "all 5000 events are kept"),
+    ("full_for_all", "events/a slow listener beside a quick one", "(flood): m hears [gap] instead of event"),
+    ("unchecked_version", "events/another version behind the gap", "instead of version_fence"),
+    ("stay_subscribed", "events/a listener that ends", "(PUBSUB of the plain client): after"),
+    ("progress_without_row", "progress/no row", "instead of gone"),
+    ("event_before_verdict", "progress/no row", "(what the plain client heard): 1 value instead of 0"),
+    ("silent_progress", "progress/a job with a row", "(what the plain client heard): 0 values"),
+    ("mark_for_ever", "cancel/a mark and an event", "(PTTL of the plain client): value 1 is -1"),
+    ("mark_alone", "cancel/a mark and an event", "(what the plain client heard): 0 values"),
+    ("event_alone", "cancel/a mark and an event", "(GET of the plain client): value 1"),
+    ("event_before_mark", "cancel/first the mark", "(what the plain client heard): value 1"),
+    ("deaf_to_earlier_marks", "cancel/before anyone watched", "(cancelled in broken): 0 values"),
+    ("deaf_to_marks_in_a_gap", "cancel/while the watcher was cut off", "(cancelled in broken): 0 values"),
+    ("any_job", "cancel/another job", "(cancelled in broken): 1 value instead of 0"),
+    ("cancelled_is_cancel", "cancel/what does not ask for it", "(cancelled in broken): 1 value instead of 0"),
+    ("last_reason", "cancel/asked twice", "(cancelled in broken): value 1 is two, expected one"),
+];
+
 fn start(deadline: Duration) -> Start {
     Start { root: root(), deadline }
 }
@@ -161,7 +199,22 @@ fn every_fault_is_found_by_its_case() {
 
 #[test]
 fn every_fault_is_found_by_its_scene() {
-    for (fault, scene, saying) in SCENE_FAULTS {
+    assert_found(SCENE_FAULTS);
+}
+
+#[test]
+fn every_fault_of_the_events_channel_is_found_by_its_scene() {
+    // Most of the time goes by in waiting for what does not come.
+    thread::scope(|scope| {
+        for faults in CHANNEL_FAULTS.chunks(10) {
+            scope.spawn(move || assert_found(faults));
+        }
+    });
+}
+
+#[track_caller]
+fn assert_found(faults: &[(&str, &str, &str)]) {
+    for (fault, scene, saying) in faults {
         let results = run(&named(scene), &[sound(), broken(fault)], Kind::Valkey, &patient());
         let played = |row: &str| row.starts_with(scene);
         let rows = results.rows.iter().map(|row| row.name.as_str()).filter(|row| played(row));

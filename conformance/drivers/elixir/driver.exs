@@ -1,15 +1,17 @@
 # The Elixir driver of the conformance suite. It takes orders from the judge, a line each, carries them out as a user of
 # EchoMQ would, and answers with a line. It judges nothing.
 Code.require_file("codec.exs", __DIR__)
+Code.require_file("listeners.exs", __DIR__)
 Code.require_file("readers.exs", __DIR__)
 
 defmodule EchoMQ.Driver do
-  alias EchoMQ.{Connector, Error, Group, Keyspace, Stream}
-  alias EchoMQ.Driver.{Codec, Readers}
+  alias EchoMQ.{Cancel, Connector, Error, Events, Group, Keyspace, Stream}
+  alias EchoMQ.Driver.{Codec, Listeners, Readers}
   alias EchoMQ.Stream.Id
 
   # What is done with a connection, whose handle is the first argument.
-  @on_handle ~w(mint append append_id append_sequenced read read_window read_since read_last trim group.info)
+  @on_handle ~w(mint append append_id append_sequenced read read_window read_since read_last trim group.info
+                publish progress cancel)
 
   # How long a connection may take to end, in milliseconds.
   @closing 10_000
@@ -17,8 +19,11 @@ defmodule EchoMQ.Driver do
   def main do
     # A connector that fails to start would end this process too.
     Process.flag(:trap_exit, true)
+    # Standard output is for answers alone.
+    for %{id: handler} <- :logger.get_handler_config(), do: :logger.remove_handler(handler)
+    :ok = :logger.add_handler(:default, :logger_std_h, %{level: :warning, config: %{type: :standard_error}})
     {:ok, _} = Application.ensure_all_started(:echo_mq)
-    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{readers: %{}})
+    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{readers: %{}, listeners: %{}})
   end
 
   defp listen(port, line, handles) do
@@ -101,6 +106,17 @@ defmodule EchoMQ.Driver do
         {answer, readers} = Readers.obey(handles.readers, op, name, arguments)
         {answer, %{handles | readers: readers}}
 
+      {op, [name, handle | arguments]} when op in ["listen", "watch"] ->
+        with {:ok, listeners} <- Listeners.open(handles.listeners, op, name, bus(handles, handle), arguments) do
+          {[], %{handles | listeners: listeners}}
+        else
+          # What had the name is closed all the same.
+          error -> {error, %{handles | listeners: Map.delete(handles.listeners, name)}}
+        end
+
+      {op, [name | arguments]} when op in ["event", "cancelled"] ->
+        {Listeners.obey(handles.listeners, op, name, arguments), handles}
+
       {op, arguments} ->
         {call(op, arguments), handles}
     end
@@ -162,6 +178,18 @@ defmodule EchoMQ.Driver do
     with {:ok, group} <- Group.get(bus, queue, name, group) do
       [group.pending, group.lag || "" | Enum.map(group.consumers, & &1.name)]
     end
+  end
+
+  defp call("publish", bus, [queue, event, job | extra]) do
+    with {:ok, _listening} <- Events.publish(bus, queue, event, job, pairs(extra)), do: []
+  end
+
+  defp call("progress", bus, [queue, job, value]) do
+    with {:ok, _listening} <- Events.update_progress(bus, queue, job, value), do: []
+  end
+
+  defp call("cancel", bus, [queue, job, reason]) do
+    with {:ok, _listening} <- Cancel.cancel(bus, queue, job, reason), do: []
   end
 
   defp lazily(bus, queue, name, what) do

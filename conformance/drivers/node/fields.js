@@ -52,4 +52,4 @@ function pairs(fields) {
   return Array.from({ length: fields.length / 2 }, (_, at) => [value(fields[2 * at]), value(fields[2 * at + 1])]);
 }
 
-module.exports = { field, groups, joined, pairs, text };
+module.exports = { field, groups, joined, pairs, text, value };

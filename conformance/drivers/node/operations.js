@@ -1,7 +1,7 @@
 /** What the driver can do: for each name, a function of the fields that answers fields. */
 
 const echomq = require('../../../bindings/node');
-const { field, groups, joined, pairs, text } = require('./fields');
+const { field, groups, joined, pairs, text, value } = require('./fields');
 const readers = require('./readers');
 
 const { BrandedId, Client, EchoMQError, EventId, Keyspace } = echomq;
@@ -15,6 +15,10 @@ function client(handle) {
 
 function stream(handle, queue, name) {
   return client(handle).stream(text(queue), text(name));
+}
+
+function events(handle, queue) {
+  return client(handle).events(text(queue));
 }
 
 /** Options given as `name=value`, by the names that they have here. */
@@ -138,6 +142,24 @@ const operations = {
     const { pending, lag, consumers } = await stream(handle, queue, name).group(text(group));
     return [pending, lag ?? '', ...consumers.map((consumer) => consumer.name)].map((part) => field(String(part)));
   },
+
+  listen: (listener, handle, queue) => readers.listen(listener, client(handle), () => events(handle, queue).listen()),
+  event: readers.event,
+  publish: async (handle, queue, event, job, ...members) => {
+    await events(handle, queue).publish(value(event), text(job), pairs(members));
+    return [];
+  },
+  progress: async (handle, queue, job, progress) => {
+    await events(handle, queue).updateProgress(text(job), value(progress));
+    return [];
+  },
+  cancel: async (handle, queue, job, reason) => {
+    await events(handle, queue).cancel(text(job), value(reason));
+    return [];
+  },
+  watch: (token, handle, queue, job) =>
+    readers.open(token, client(handle), () => events(handle, queue).watch(text(job))),
+  cancelled: readers.cancelled,
 };
 
 /** Answers one request: a word and fields. An error that is none of the bus's ends the driver. */

@@ -1,16 +1,17 @@
-/** The tails and consumers that are open, by the names that the judge gave them, and what they handed out. */
+/** The tails, consumers, listeners and tokens that are open, by the names that the judge gave them. */
 
-const { Gap, Tail } = require('../../../bindings/node');
+const { once } = require('node:events');
+const { EventGap, Gap, Listener, Tail } = require('../../../bindings/node');
 const { field } = require('./fields');
 
-/** For each name the reader, its client, and what it handed out, by entry id. */
+/** For each name what was opened, its client, and what it handed out, by entry id. */
 const readers = new Map();
 
 async function close(name) {
   const reader = readers.get(name)?.reader;
   readers.delete(name);
-  if (reader instanceof Tail) reader.close();
-  else await reader?.stop(0);
+  if (reader instanceof Tail || reader instanceof Listener) reader.close();
+  else await reader?.stop?.(0);
 }
 
 async function closeAllOf(client) {
@@ -23,21 +24,52 @@ async function open(name, client, start) {
   return [];
 }
 
-/** What comes next within that time; nothing where none came. */
-async function next(name, wait) {
-  const { reader, deliveries } = readers.get(name);
+/** Opens a listener with one subscriber. */
+async function listen(name, client, start) {
+  await open(name, client, start);
+  const held = readers.get(name);
+  held.subscriber = held.reader.subscribe();
+  return [];
+}
+
+/** What comes within that time; nothing where none came. */
+async function within(wait, what) {
   const signal = AbortSignal.timeout(Number(wait));
   try {
-    let found = await reader.next({ signal });
-    while (found instanceof Gap) found = await reader.next({ signal });
-    if (found === undefined) return [];
-    const attempts = reader instanceof Tail ? [] : [String(found.attempts)];
-    if (attempts.length > 0) deliveries.set(found.entryId, found);
-    return [found.id ?? '', found.entryId, ...attempts, ...found.raw.flat()].map(field);
+    return await what(signal);
   } catch (error) {
-    if (error === signal.reason) return [];
+    if (signal.aborted && [error, error.cause].includes(signal.reason)) return undefined;
     throw error;
   }
+}
+
+/** The next entry. */
+async function next(name, wait) {
+  const { reader, deliveries } = readers.get(name);
+  const found = await within(wait, async (signal) => {
+    let next = await reader.next({ signal });
+    while (next instanceof Gap) next = await reader.next({ signal });
+    return next;
+  });
+  if (found === undefined) return [];
+  const attempts = reader instanceof Tail ? [] : [String(found.attempts)];
+  if (attempts.length > 0) deliveries.set(found.entryId, found);
+  return [found.id ?? '', found.entryId, ...attempts, ...found.raw.flat()].map(field);
+}
+
+/** The next event or gap. */
+async function event(name, wait) {
+  const { subscriber } = readers.get(name);
+  const heard = await within(wait, (signal) => subscriber.next({ signal }));
+  if (heard === undefined) return [];
+  return heard instanceof EventGap ? ['gap'] : [field(heard.name), field(heard.payload)];
+}
+
+/** The reason of a token. */
+async function cancelled(name, wait) {
+  const { reader: token } = readers.get(name);
+  if (!token.cancelled) await within(wait, (signal) => once(token.signal, 'abort', { signal }));
+  return token.cancelled ? [field(token.reason)] : [];
 }
 
 /** Gives a verdict, and answers when the server has it. */
@@ -55,4 +87,4 @@ async function stop(name, deadline) {
   return [];
 }
 
-module.exports = { closeAllOf, next, open, settle, stop };
+module.exports = { cancelled, closeAllOf, event, listen, next, open, settle, stop };

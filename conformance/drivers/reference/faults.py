@@ -1,12 +1,18 @@
 """The rules that this driver can be told to break, one at a time, by ECHOMQ_FAULT."""
 
+import json
 import os
+import re
 import sys
 import time
 
 import law
 
 CHOSEN = os.environ.get("ECHOMQ_FAULT", "")
+
+# Each holds something once a listener has been subscribed again, or has missed something.
+after_a_gap = []
+after_a_loss = []
 
 
 def chosen(name):
@@ -198,6 +204,111 @@ def first_place(right):
     return b"%d-%d" % (ms, tail - 1)
 
 
+def payload(members, right):
+    """The JSON of an event."""
+    if chosen("job_before_event"):
+        members = [members[1], members[0], *members[2:]]
+        return json.dumps(dict(members), ensure_ascii=False, separators=(",", ":"))
+    if chosen("json_with_spaces"):
+        return json.dumps(dict(members), ensure_ascii=False)
+    return json.dumps(dict(members), separators=(",", ":")) if chosen("json_in_ascii") else right
+
+
+def publishes_before_the_verdict():
+    return chosen("event_before_verdict")
+
+
+def needs_a_row():
+    return not chosen("progress_without_row")
+
+
+def announced(command):
+    return [] if chosen("silent_progress") else [command]
+
+
+def cancelling(mark, event):
+    """The commands that ask for a job's end."""
+    if chosen("mark_for_ever"):
+        mark = mark[:3]
+    if chosen("mark_alone"):
+        return [mark]
+    if chosen("event_alone"):
+        return [event]
+    return [event, mark] if chosen("event_before_mark") else [mark, event]
+
+
+def subscribes_late():
+    return chosen("late_subscription")
+
+
+def subscribes_again():
+    return not chosen("subscribe_once")
+
+
+def unsubscribes():
+    return not chosen("stay_subscribed")
+
+
+def gaps(gap):
+    """What is told once a listener is subscribed again."""
+    after_a_gap.append(gap)
+    if chosen("no_gap"):
+        return []
+    return [gap, gap] if chosen("gap_twice") else [gap]
+
+
+def heard(right):
+    return [right, right] if chosen("heard_twice") and after_a_gap else [right]
+
+
+def buffer(right):
+    if chosen("full_for_all") and after_a_loss:
+        return 1
+    return sys.maxsize if chosen("unbounded_buffer") else right
+
+
+def counts_what_is_lost():
+    after_a_loss.append(True)
+    return not chosen("silent_loss")
+
+
+def next_of(buffer):
+    return buffer.pop() if chosen("newest_event_first") else buffer.popleft()
+
+
+def told(answer):
+    """What is answered for an event: its name and its payload."""
+    name, raw = answer
+    if chosen("drop_unknown") and name == b"unknown":
+        return []
+    if chosen("name_by_text"):
+        found = re.match(rb'\{"event":"([^"]*)"', raw)
+        return [found[1] if found else b"unknown", raw]
+    if chosen("payload_written_again") and name != b"unknown":
+        return [name, json.dumps(json.loads(raw), ensure_ascii=False, separators=(",", ":")).encode()]
+    return answer
+
+
+def reads_the_mark_at_first():
+    return not chosen("deaf_to_earlier_marks")
+
+
+def reads_the_mark_after_a_gap():
+    return not chosen("deaf_to_marks_in_a_gap")
+
+
+def that_cancel(right):
+    return [*right, "cancelled"] if chosen("cancelled_is_cancel") else right
+
+
+def watched(job, other):
+    return job == other or chosen("any_job")
+
+
+def last_reason_counts():
+    return chosen("last_reason")
+
+
 def removed(right):
     return right + 3 if chosen("mutter") else right
 
@@ -235,6 +346,10 @@ def break_the_law():
         law.check_name = lambda what, name: None
     if chosen("unchecked_record"):
         law.check_record = lambda fields: None
+    if chosen("unchecked_member"):
+        law.check_member = lambda name, members: None
+    if chosen("unchecked_job"):
+        law.decode_id = lambda id: ("JOB", 0)
     if chosen("unchecked_kind"):
         law.event = lambda id: law.decode_id(id)[1]
     if chosen("unchecked_version"):

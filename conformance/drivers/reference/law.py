@@ -154,6 +154,13 @@ def check_record(fields):
         raise Refusal("too_large", f"a record of {size} bytes is over {MAX_RECORD}")
 
 
+def check_member(name, members):
+    if name in ("event", "job"):
+        raise Refusal("reserved_field", f"every event has the member {name} already")
+    if any(name == other for other, _ in members):
+        raise Refusal("invalid_option", f"the member {name} is given twice")
+
+
 def check_version(value):
     if value is not None and not re.fullmatch(rb"echomq:[23]\.\d+\.\d+", value):
         raise Refusal(

@@ -1,7 +1,9 @@
 //! What a scene is, and how scenes are loaded.
 
+use super::generated;
 use crate::item::{self, Item};
 use crate::operation;
+use crate::vectors::Vectors;
 use serde::Deserialize;
 use std::collections::HashSet;
 use std::fs;
@@ -61,6 +63,23 @@ pub enum Step {
     },
     /// Parts take and acknowledge entries in turn, until those that are expected have come.
     Share(Share),
+    /// The plain client listens from here on.
+    Hear {
+        /// The channels.
+        hear: Vec<String>,
+    },
+    /// What the plain client has heard since it listens, or since the last step of this kind.
+    Heard {
+        /// The payloads, in order.
+        heard: Vec<Item>,
+    },
+    /// More events than a listener's buffer takes are published, and then taken.
+    Flood(Flood),
+    /// What is named is killed, and started again with nothing in it.
+    Restart {
+        /// What is named.
+        restart: Restart,
+    },
 }
 
 /// An op, and what has to come of it: no values where nothing is said.
@@ -124,6 +143,26 @@ pub struct Share {
     pub in_order: bool,
 }
 
+/// How many events, and who takes them: each at most once, in order, with a gap wherever some are missing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flood {
+    /// How many are published before the first is taken.
+    pub flood: u64,
+    /// A part and the name of its listener, which listens to the queue `q`.
+    pub to: (String, String),
+    /// Another listener of the part and the queue, which takes every event soon, and so misses none.
+    pub beside: Option<String>,
+}
+
+/// What can be started again.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// The server.
+    Server,
+}
+
 impl Scene {
     fn check(&self) -> Result<(), String> {
         if !self.name.contains('/') || self.why.is_empty() {
@@ -166,13 +205,17 @@ impl Scene {
                     share.share.iter().try_for_each(|(part, _)| known(part))?;
                     item::expand(&share.gets)?;
                 }
+                Step::Hear { hear } if hear.is_empty() => return Err("nothing to listen to".to_owned()),
+                Step::Hear { .. } | Step::Restart { .. } => {}
+                Step::Heard { heard } => drop(item::expand(heard)?),
+                Step::Flood(flood) => known(&flood.to.0)?,
             }
         }
         Ok(())
     }
 }
 
-/// Loads the scenes of `conformance/scenes`, file by file.
+/// Loads the scenes of `conformance/scenes`, file by file, and makes those of `vectors.json`.
 ///
 /// # Errors
 ///
@@ -191,6 +234,7 @@ pub fn load(root: &Path) -> Result<Vec<Scene>, String> {
         let loaded: Vec<Scene> = serde_json::from_str(&text).map_err(|error| fault(&error))?;
         scenes.extend(loaded);
     }
+    scenes.extend(generated::scenes(&Vectors::load(root)?)?);
     let mut seen = HashSet::new();
     for scene in &scenes {
         scene.check().map_err(|error| format!("scene {}: {error}", scene.name))?;
@@ -220,6 +264,7 @@ mod tests {
         let with = |steps: &str| read(&format!(r#"{{"name":"a/b","why":"c","steps":[{steps}]}}"#));
         with(r#"{"do":["next","c","1"]}, {"plain":["DEL","k"],"is":["1"]}, {"kill":"a"}, {"records":[1,2]}"#)
             .unwrap();
+        with(r#"{"hear":["c"]}, {"heard":["x"]}, {"flood":5,"to":["a","l"]}, {"restart":"server"}"#).unwrap();
         for steps in [
             r#"{"do":["nxet","c","1"]}"#,
             r#"{"do":["next","c","1"],"by":"b"}"#,
@@ -230,6 +275,10 @@ mod tests {
             r#"{"records":[2,1]}"#,
             r#"{"kill":"b"}"#,
             r#"{"share":[["b","c"]],"gets":[]}"#,
+            r#"{"hear":[]}"#,
+            r#"{"heard":["a b"]}"#,
+            r#"{"flood":5,"to":["b","l"]}"#,
+            r#"{"restart":"plain"}"#,
         ] {
             assert!(with(steps).is_err(), "{steps}");
         }

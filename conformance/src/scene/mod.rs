@@ -4,7 +4,9 @@
 //! killed, a stream that several write. A scene with one part is played by every language; with two parts by every ordered
 //! pair; with more by each language and those that follow it.
 
+mod channel;
 mod format;
+mod generated;
 mod stage;
 mod troupe;
 

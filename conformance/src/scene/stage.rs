@@ -1,6 +1,7 @@
 //! Where scenes are played: a server, a plain client, and the processes of those who play.
 
-use super::format::{Op, Part, Plain as Command, Scene, Share, Step};
+use super::channel::{self, Audience, Does};
+use super::format::{Flood, Op, Part, Plain as Command, Scene, Share, Step};
 use crate::driver::Driver;
 use crate::item::{self, Item, Names};
 use crate::judgement::Verdict;
@@ -15,13 +16,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long something may take that happens sooner or later.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pause between two looks at something that has not happened yet.
 const STEP: Duration = Duration::from_millis(3);
 
 /// How long each of those who share is asked to wait for an entry, in milliseconds.
 const TURN: u64 = 20;
+
+/// How long a listener is asked to wait for an event that has been published, in milliseconds.
+const HEARING: &str = "5000";
 
 /// What came of one play.
 pub(super) struct Played {
@@ -31,7 +35,7 @@ pub(super) struct Played {
 }
 
 /// Why a play came to no good end.
-enum Stop {
+pub(super) enum Stop {
     Fault(String),
     Gap(String),
 }
@@ -50,6 +54,8 @@ pub(super) struct Stage {
     start: Start,
     server: Server,
     plain: Plain,
+    /// The plain client as a listener, where the scene has one.
+    audience: Option<Audience>,
     waiting: HashMap<Place, Driver>,
 }
 
@@ -69,13 +75,14 @@ impl Stage {
     pub(super) fn new(kind: Kind, start: Start) -> Self {
         let server = Server::start(kind);
         let plain = Plain::connect(&server);
-        Self { start, server, plain, waiting: HashMap::new() }
+        Self { start, server, plain, audience: None, waiting: HashMap::new() }
     }
 
     /// Plays a scene on an empty server, each part by the participant in its place.
     pub(super) fn play(&mut self, scene: &Scene, cast: &[&Participant]) -> Played {
         self.plain.command(["FLUSHALL"]);
         self.plain.command(["SCRIPT", "FLUSH"]);
+        self.audience = None;
         let mut actors = Vec::new();
         for (at, (part, participant)) in scene.parts.iter().zip(cast).enumerate() {
             let same = cast[..at].iter().filter(|other| other.name == participant.name).count();
@@ -157,6 +164,21 @@ impl Stage {
                 Ok(())
             }
             Step::Share(share) => self.share(share, actors, names),
+            Step::Hear { hear } => {
+                self.audience = Some(Audience::join(&self.server.url(), hear)?);
+                Ok(())
+            }
+            Step::Heard { heard } => {
+                let audience = self.audience.as_mut().ok_or_else(|| "nobody listens".to_owned())?;
+                let said = audience.heard(&mut self.plain)?;
+                names.compare(&item::expand(heard)?, &said).map_err(Stop::Fault)
+            }
+            Step::Flood(flood) => self.flood(flood, actors, names),
+            Step::Restart { .. } => {
+                self.server.restart_empty();
+                self.plain = Plain::connect(&self.server);
+                Ok(())
+            }
         }
     }
 
@@ -250,6 +272,25 @@ impl Stage {
         }
     }
 
+    fn flood(&mut self, flood: &Flood, actors: &mut [Actor<'_>], names: &Names) -> Result<(), Stop> {
+        let (part, slow) = &flood.to;
+        let actor = actor(actors, Some(part))?;
+        let plan = channel::Plan { count: flood.flood, slow, quick: flood.beside.as_deref() };
+        plan.carry_out(|does| match does {
+            Does::Publish { from, to } => {
+                channel::publish(&mut self.plain, from, to)?;
+                Ok(vec![])
+            }
+            Does::Take(listener) => {
+                let event = ["event", listener, HEARING].map(|word| Item::Field(word.to_owned()));
+                match self.order(actor, &event, names)? {
+                    Reply::Ok(values) => Ok(values),
+                    other => Err(Stop::Fault(format!("{part} answers {other:?}"))),
+                }
+            }
+        })
+    }
+
     fn share(&mut self, share: &Share, actors: &mut [Actor<'_>], names: &Names) -> Result<(), Stop> {
         let mut missing: HashSet<Token> = item::resolved(&share.gets, names)?.into_iter().collect();
         let mut last: Vec<(u64, u64)> = vec![(0, 0); share.share.len()];
@@ -330,7 +371,7 @@ fn judge(command: &Command, values: &[Token], names: &mut Names) -> Result<Resul
 }
 
 /// The values of a reply, one behind the other.
-fn flatten(reply: Value, into: &mut Vec<Token>) -> Result<(), String> {
+pub(super) fn flatten(reply: Value, into: &mut Vec<Token>) -> Result<(), String> {
     match reply {
         Value::Nil => into.push(Token::text("")),
         Value::Int(number) => into.push(Token::text(number.to_string())),
@@ -359,6 +400,10 @@ fn describe(step: &Step, actors: &[Actor<'_>]) -> String {
         Step::Records(_) => "(records)".to_owned(),
         Step::Kill { .. } => "(kill)".to_owned(),
         Step::Share(_) => "(sharing)".to_owned(),
+        Step::Hear { .. } => "(listening of the plain client)".to_owned(),
+        Step::Heard { .. } => "(what the plain client heard)".to_owned(),
+        Step::Flood(_) => "(flood)".to_owned(),
+        Step::Restart { .. } => "(restart)".to_owned(),
     }
 }
 

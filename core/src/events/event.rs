@@ -1,6 +1,6 @@
 //! An event as a listener hears it.
 
-use super::members::{Member, Members};
+use super::members::Members;
 use super::signal::{EVENT, JOB};
 use crate::id::branded::BrandedId;
 use std::fmt;
@@ -70,22 +70,26 @@ impl Event {
     }
 
     fn parsed(&self) -> &Parsed {
-        self.0.parsed.get_or_init(|| Parsed::read(&self.0.payload))
+        self.0.parsed.get_or_init(|| Parsed::read(&self.0.payload).unwrap_or_default())
     }
 }
 
 impl Parsed {
-    fn read(payload: &[u8]) -> Self {
-        let Ok(Members(members)) = serde_json::from_slice(payload) else { return Self::default() };
-        let last = |name: &str| members.iter().rfind(|(other, _)| other == name).map(|(_, member)| member);
-        let string = |member| match member {
-            &Member::String(ref text) => Some(text),
-            &Member::Other(_) => None,
-        };
-        let named = last(EVENT).and_then(string).is_some();
-        let job = last(JOB).and_then(string).and_then(|job| BrandedId::parse(job).ok());
-        let texts = members.into_iter().map(|(name, member)| (name, member.into_text()));
-        Self { named, job, members: texts.collect() }
+    /// What a JSON object says; nothing of what is none.
+    fn read(payload: &[u8]) -> serde_json::Result<Self> {
+        let Members(members) = serde_json::from_slice(payload)?;
+        let mut parsed = Self { members: Vec::with_capacity(members.len()), named: false, job: None };
+        for (name, value) in members {
+            let is_string = value.get().starts_with('"');
+            let text = if is_string { serde_json::from_str(value.get())? } else { value.get().to_owned() };
+            match name.as_str() {
+                EVENT => parsed.named = is_string,
+                JOB => parsed.job = BrandedId::parse(&text).ok().filter(|_| is_string),
+                _ => {}
+            }
+            parsed.members.push((name, text));
+        }
+        Ok(parsed)
     }
 }
 
@@ -126,8 +130,9 @@ mod tests {
     #[test]
     fn values_that_are_no_strings_are_given_as_their_json() {
         let event =
-            heard(br#"{"event":"x","n":50,"f":1.50,"b":true,"z":null,"l":[1,"a"],"o":{"k":"v"},"job":7}"#);
-        let texts = [("n", "50"), ("f", "1.5"), ("b", "true"), ("z", "null"), ("l", r#"[1,"a"]"#)];
+            heard(br#"{"event":"x","n":50,"f":1.50,"b":true,"z":null,"l":[1, "a"],"o":{"k":"v"},"e":1E+400,"job":7}"#);
+        let texts =
+            [("n", "50"), ("f", "1.50"), ("b", "true"), ("z", "null"), ("l", r#"[1, "a"]"#), ("e", "1E+400")];
         for (name, text) in texts.into_iter().chain([("o", r#"{"k":"v"}"#), ("job", "7")]) {
             assert_eq!(event.get(name), Some(text), "{name}");
         }
@@ -144,6 +149,8 @@ mod tests {
             assert_eq!((event.job(), event.members()), (None, &[][..]));
             assert_eq!(event.payload(), payload);
         }
+        let nested = [&br#"{"event":"x","deep":"#[..], &deep, b"}"].concat();
+        assert_eq!(heard(&nested).name(), "x");
         let event = heard(br#"{"event":7,"job":"JOB000xY9Wvvcd"}"#);
         assert_eq!((event.name(), event.get("event")), ("unknown", Some("7")));
         assert!(event.job().is_some());

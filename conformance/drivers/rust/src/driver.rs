@@ -5,8 +5,8 @@ use crate::arguments::Arguments;
 use crate::readers::Readers;
 use crate::records::answer_records;
 use echomq::{
-    BrandedId, Client, Code, EntryId, EventId, Keyspace, Options, Range, Snowflake, Stream, Timestamp, Trim,
-    VERSION, slot,
+    BrandedId, Client, Code, EntryId, EventId, Events, Keyspace, Options, Range, Signal, Snowflake, Stream,
+    Timestamp, Trim, VERSION, slot,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -109,6 +109,32 @@ impl Driver {
             b"fail" => self.readers.settle(true, arguments).await,
             b"stop" => self.readers.stop(arguments).await,
             b"group.info" => self.group_info(arguments).await,
+            b"listen" | b"watch" => {
+                let name = arguments.bytes()?;
+                let events = self.events(&mut arguments)?;
+                match op {
+                    b"listen" => self.readers.listen(name, events, arguments).await,
+                    _ => self.readers.watch(name, events, arguments).await,
+                }
+            }
+            b"event" => self.readers.event(arguments).await,
+            b"cancelled" => self.readers.cancelled(arguments).await,
+            b"publish" => {
+                let events = self.events(&mut arguments)?;
+                let signal = Signal::new(arguments.bytes()?, arguments.bytes()?)?;
+                events.publish(signal.with_all(arguments.record()?.iter())?).await?;
+                Ok(Answer::default())
+            }
+            b"progress" | b"cancel" => {
+                let events = self.events(&mut arguments)?;
+                let (job, value) = (arguments.bytes()?, arguments.bytes()?);
+                arguments.end()?;
+                match op {
+                    b"progress" => events.update_progress(job, value).await?,
+                    _ => events.cancel(job, value, None).await?,
+                };
+                Ok(Answer::default())
+            }
             _ => Err(Refusal::Unsupported),
         }
     }
@@ -146,6 +172,12 @@ impl Driver {
     fn stream(&self, arguments: &mut Arguments<'_>) -> Result<Stream, Refusal> {
         let client = self.client(&arguments.bytes()?)?;
         Ok(client.stream(&arguments.text()?, &arguments.text()?)?)
+    }
+
+    /// Reads handle and queue.
+    fn events(&self, arguments: &mut Arguments<'_>) -> Result<Events, Refusal> {
+        let client = self.client(&arguments.bytes()?)?;
+        Ok(client.events(&arguments.text()?)?)
     }
 
     fn mint(&self, mut arguments: Arguments<'_>) -> Answered {

@@ -1,12 +1,15 @@
-//! Tails and consumers that orders have opened.
+//! What orders have opened to read: tails, consumers, listeners and watched jobs.
 
 use crate::answer::{Answer, Refusal};
 use crate::arguments::Arguments;
 use crate::records::answer_record;
-use echomq::{Code, Consumer, ConsumerOptions, Delivery, EntryId, Failure, Start, Stream, Tail, Tailed};
+use echomq::{
+    CancelToken, Code, Consumer, ConsumerOptions, Delivery, EntryId, Events, Failure, Heard, Start, Stream,
+    Subscriber, SubscriberOptions, Tail, Tailed,
+};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 
 /// How long a reader may take to end whose name is given to another.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -18,6 +21,8 @@ type Answered = Result<Answer, Refusal>;
 enum Reader {
     Tail(Tail),
     Consumer(Consumer, HashMap<EntryId, Delivery>),
+    Listener(Subscriber),
+    Watch(CancelToken),
 }
 
 /// All readers, by their names.
@@ -56,6 +61,56 @@ impl Readers {
         Ok(Answer::default())
     }
 
+    pub(crate) async fn listen(
+        &mut self,
+        name: Vec<u8>,
+        events: Events,
+        arguments: Arguments<'_>,
+    ) -> Answered {
+        self.end(&name, CLOSING).await;
+        arguments.end()?;
+        let subscriber = events.listen().await?.subscribe(SubscriberOptions::new())?;
+        self.0.insert(name, Reader::Listener(subscriber));
+        Ok(Answer::default())
+    }
+
+    pub(crate) async fn watch(
+        &mut self,
+        name: Vec<u8>,
+        events: Events,
+        mut arguments: Arguments<'_>,
+    ) -> Answered {
+        self.end(&name, CLOSING).await;
+        let job = arguments.bytes()?;
+        arguments.end()?;
+        self.0.insert(name, Reader::Watch(events.watch(job).await?));
+        Ok(Answer::default())
+    }
+
+    pub(crate) async fn event(&mut self, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let within = Duration::from_millis(arguments.number()?);
+        arguments.end()?;
+        let Some(Reader::Listener(subscriber)) = self.0.get(&name) else { return Err(unknown(&name)) };
+        match timeout(within, subscriber.next()).await {
+            Ok(next) => Ok(match next? {
+                Some(Heard::Event(event)) => Answer::default().text(event.name()).value(event.payload()),
+                Some(Heard::Gap(_)) => Answer::default().text("gap"),
+                None => Answer::default(),
+            }),
+            Err(_) => Ok(Answer::default()),
+        }
+    }
+
+    pub(crate) async fn cancelled(&mut self, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let within = Duration::from_millis(arguments.number()?);
+        arguments.end()?;
+        let Some(Reader::Watch(token)) = self.0.get(&name) else { return Err(unknown(&name)) };
+        let reason = timeout(within, token.cancelled()).await;
+        Ok(reason.map_or_else(|_| Answer::default(), |reason| Answer::default().text(reason)))
+    }
+
     pub(crate) async fn next(&mut self, mut arguments: Arguments<'_>) -> Answered {
         let name = arguments.bytes()?;
         let until = Instant::now() + Duration::from_millis(arguments.number()?);
@@ -81,7 +136,7 @@ impl Readers {
                 in_hand.insert(delivery.entry_id(), delivery);
                 Ok(answer)
             }
-            None => Err(unknown(&name)),
+            _ => Err(unknown(&name)),
         }
     }
 
@@ -121,6 +176,8 @@ impl Readers {
                 drop(in_hand);
                 consumer.stop(within).await;
             }
+            Some(Reader::Listener(subscriber)) => subscriber.close(),
+            Some(Reader::Watch(_)) => {}
             None => return false,
         }
         true
