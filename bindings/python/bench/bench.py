@@ -15,6 +15,7 @@ sys.path[:0] = [str(FOLDER / "python"), str(FOLDER / "tests" / "support")]
 import asynchronous  # noqa: E402
 import draining  # noqa: E402
 import latency  # noqa: E402
+import lifecycle  # noqa: E402
 import table  # noqa: E402
 import waiting_calls  # noqa: E402
 from server import Server  # noqa: E402
@@ -41,6 +42,7 @@ def main():
             waiting_calls.measure(server, rates, size, given.only)
             asyncio.run(asynchronous.measure(server, rates, size, given.only))
             draining.measure(server, rates, size, given.only)
+            lifecycle.measure(server, rates, size, given.only)
         text = rates.tables(rounds)
         if given.only in "latency":
             text += latency.tables(server, short=given.short)

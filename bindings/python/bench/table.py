@@ -14,6 +14,10 @@ AIMS = [
     ("asyncio, 100 in flight", "valkey-glide", 2.0),
     ("consume, waiting", "redis-py", 2.0),
     ("consume, asyncio", "redis.asyncio", 2.0),
+    ("publish, one caller", "redis-py", 1.5),
+    ("publish, asyncio, 100 in flight", "redis.asyncio", 1.5),
+    ("hear, waiting", "redis-py", 1.5),
+    ("hear, asyncio", "redis.asyncio", 1.5),
 ]
 
 

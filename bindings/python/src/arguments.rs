@@ -2,11 +2,11 @@
 
 use crate::text::{Text, borrowed, text};
 use crate::{error, instant, text};
-use echomq::{Code, EventId, Fields, Range, Start, Timestamp, Trim};
+use echomq::{Code, EventId, Fields, Range, Signal, Start, Timestamp, Trim};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDateTime, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDateTime, PyDict, PyInt, PyList, PyString, PyTuple};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -23,17 +23,61 @@ pub(crate) fn fields(value: &Bound<'_, PyAny>) -> PyResult<Fields> {
     {
         return Ok(fields);
     }
+    let mut fields = Fields::new();
+    each_pair(value, &FIELD, |name, value| fields.push(name, value))?;
+    Ok(fields)
+}
+
+/// What a pair of a name and a value is called.
+struct Called {
+    one: &'static str,
+    many: &'static str,
+}
+
+const FIELD: Called = Called { one: "a field", many: "fields" };
+const MEMBER: Called = Called { one: "a member", many: "members" };
+
+/// Hands on each pair of a mapping, or of an iterable of pairs.
+fn each_pair(
+    value: &Bound<'_, PyAny>,
+    called: &Called,
+    mut take: impl FnMut(Text<'_, '_>, Text<'_, '_>),
+) -> PyResult<()> {
     // A mapping of another class knows its own order, which its storage need not have.
     let pairs = match value.getattr_opt(intern!(value.py(), "items"))? {
         Some(items) => items.call0()?,
         None => value.clone(),
     };
-    let mut fields = Fields::new();
-    for pair in pairs.try_iter().map_err(|_| no_fields(value))? {
-        let (name, value) = self::pair(&pair?)?;
-        fields.push(field(&name)?, field(&value)?);
+    let what = format!("the name or value of {}", called.one);
+    for pair in pairs.try_iter().map_err(|_| no_pairs(value, called))? {
+        let (name, value) = self::pair(&pair?, called)?;
+        take(text(&name, &what)?, text(&value, &what)?);
     }
-    Ok(fields)
+    Ok(())
+}
+
+/// An event to publish: its name, its job, and its further members, a mapping or pairs.
+pub(crate) fn signal(
+    event: &Bound<'_, PyString>,
+    job: &Bound<'_, PyString>,
+    extra: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Signal> {
+    let signal = Signal::new(text(event, "an event")?, text(job, "a job")?);
+    let mut members: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    if let Some(extra) = extra {
+        each_pair(extra, &MEMBER, |name, value| {
+            members.push((name.as_ref().to_vec(), value.as_ref().to_vec()));
+        })?;
+    }
+    signal.and_then(|signal| signal.with_all(members)).map_err(|error| error::raise(event.py(), &error))
+}
+
+/// How far a job is: a text, or a number as text.
+pub(crate) fn progress(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
+        return Ok(value.str()?.to_str()?.as_bytes().to_vec());
+    }
+    Ok(text(value, "progress")?.as_ref().to_vec())
 }
 
 /// The fields of a dictionary whose names and values are all plain; no code of Python runs meanwhile.
@@ -45,22 +89,18 @@ fn simple_dict(dict: &Bound<'_, PyDict>) -> Option<Fields> {
     Some(fields)
 }
 
-fn pair<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+fn pair<'py>(pair: &Bound<'py, PyAny>, called: &Called) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
     let of_list = || pair.cast::<PyList>().ok().map(|list| list.to_tuple());
     let tuple = pair.cast::<PyTuple>().ok().cloned().or_else(of_list);
     match tuple {
         Some(tuple) if tuple.len() == 2 => Ok((tuple.get_item(0)?, tuple.get_item(1)?)),
-        _ => Err(PyTypeError::new_err("a field is a pair of a name and a value")),
+        _ => Err(PyTypeError::new_err(format!("{} is a pair of a name and a value", called.one))),
     }
 }
 
-fn field<'a, 'py>(value: &'a Bound<'py, PyAny>) -> PyResult<Text<'a, 'py>> {
-    text(value, "the name or value of a field")
-}
-
-fn no_fields(value: &Bound<'_, PyAny>) -> PyErr {
+fn no_pairs(value: &Bound<'_, PyAny>, called: &Called) -> PyErr {
     let found = value.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("fields are a mapping or pairs of name and value, not {found}"))
+    PyTypeError::new_err(format!("{} are a mapping or pairs of name and value, not {found}", called.many))
 }
 
 /// The records of a batch.
@@ -106,7 +146,7 @@ pub(crate) fn duration(value: &Bound<'_, PyAny>, what: &str) -> PyResult<Duratio
         if failure.is_instance_of::<PyTypeError>(value.py()) {
             return PyTypeError::new_err(format!("{what} is a timedelta"));
         }
-        error::refuse(value.py(), Code::InvalidOption, "a time to wait is not negative", Some(what))
+        error::refuse(value.py(), Code::InvalidOption, "a time is not negative", Some(what))
     })
 }
 

@@ -1,5 +1,6 @@
 //! `echomq.Client`: the client that waits on the thread of its caller.
 
+use crate::events::Events;
 use crate::status::Status;
 use crate::stream::Stream;
 use crate::wait::{interrupted, wait};
@@ -42,6 +43,12 @@ impl Client {
     fn stream(&self, queue: &Bound<'_, PyString>, name: &Bound<'_, PyString>) -> PyResult<Stream> {
         let stream = self.0.stream(&text::name(queue)?, &text::name(name)?);
         stream.map(Stream::from).map_err(|error| error::raise(queue.py(), &error))
+    }
+
+    /// The events of a queue. Fails with ``InvalidNameError``.
+    fn events(&self, queue: &Bound<'_, PyString>) -> PyResult<Events> {
+        let events = self.0.events(&text::name(queue)?);
+        events.map(Events::from).map_err(|error| error::raise(queue.py(), &error))
     }
 
     /// Makes one id, for ``append_id``. It needs no server and does not wait.

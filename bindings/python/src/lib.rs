@@ -5,13 +5,17 @@
 
 mod aio;
 mod arguments;
+mod cancel;
 mod client;
 mod consumer;
 mod delivery;
 mod error;
+mod event;
+mod events;
 mod group;
 mod id;
 mod instant;
+mod listener;
 mod notice;
 mod options;
 mod panic;
@@ -47,6 +51,13 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<notice::Notices>()?;
     module.add_class::<tail::Tail>()?;
     module.add_class::<tail::Gap>()?;
+    module.add_class::<events::Events>()?;
+    module.add_class::<listener::Listener>()?;
+    module.add_class::<listener::ListenerStatus>()?;
+    module.add_class::<listener::Subscriber>()?;
+    module.add_class::<event::Event>()?;
+    module.add_class::<event::EventGap>()?;
+    module.add_class::<cancel::CancelToken>()?;
     module.add_class::<group::GroupInfo>()?;
     module.add_class::<group::ConsumerInfo>()?;
     module.add_class::<record::Record>()?;
@@ -60,6 +71,9 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("AioConsumer", module.py().get_type::<aio::consumer::Consumer>())?;
     module.add("AioNotices", module.py().get_type::<aio::notices::Notices>())?;
     module.add("AioTail", module.py().get_type::<aio::tail::Tail>())?;
+    module.add("AioEvents", module.py().get_type::<aio::events::Events>())?;
+    module.add("AioListener", module.py().get_type::<aio::listener::Listener>())?;
+    module.add("AioSubscriber", module.py().get_type::<aio::listener::Subscriber>())?;
     module.add_function(wrap_pyfunction!(panic::panic_for_tests, module)?)?;
     module.add_function(wrap_pyfunction!(panic::panic_in_runtime_for_tests, module)?)?;
     Ok(())

@@ -1,8 +1,11 @@
-"""What the tests share: one server for all that leave it whole, and streams of their own."""
+"""What the tests share: one server for all that leave it whole, and streams and queues of their own."""
+
+import asyncio
 
 import echomq
 import pytest
 import valkey
+from hearing import Ear, InLoop, Waiting
 from server import Server
 
 NODE = 7
@@ -67,3 +70,40 @@ async def aio_client(url):
 @pytest.fixture
 def aio_stream(aio_client, name):
     return aio_client.stream("tests", name)
+
+
+@pytest.fixture
+def events(client, name):
+    """The events of a queue that no other test uses."""
+    return client.events(name)
+
+
+@pytest.fixture
+def aio_events(aio_client, name):
+    return aio_client.events(name)
+
+
+@pytest.fixture
+def channel(name):
+    return f"emq:{{{name}}}:events"
+
+
+@pytest.fixture
+def ear(plain, channel):
+    """What a plain client hears on the channel."""
+    with Ear(plain, channel) as ear:
+        yield ear
+
+
+@pytest.fixture(params=["waiting", "asyncio"])
+def either(request, url, name):
+    """The events of the queue by one client or the other, whose calls are made to their end."""
+    if request.param == "waiting":
+        with echomq.Client(url, node_id=NODE) as client:
+            yield Waiting(client.events(name))
+        return
+    with asyncio.Runner() as runner:
+        client = echomq.aio.Client(url, node_id=NODE)
+        runner.run(InLoop.entered(client))
+        yield InLoop(client.events(name), runner)
+        runner.run(InLoop.left(client))

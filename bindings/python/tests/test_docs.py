@@ -3,20 +3,29 @@
 import asyncio
 import doctest
 import re
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import echomq
 import pytest
-from echomq import _echomq, _handlers
+from echomq import _echomq, _events, _handlers
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-GLOBALS = {"echomq": echomq, "asyncio": asyncio, "datetime": datetime, "timedelta": timedelta, "UTC": UTC}
+MODULES = (echomq, echomq.aio, echomq.errors, _events, _handlers)
+GLOBALS = {
+    "echomq": echomq,
+    "asyncio": asyncio,
+    "time": time,
+    "datetime": datetime,
+    "timedelta": timedelta,
+    "UTC": UTC,
+}
 
 
 def examples():
     finder = doctest.DocTestFinder()
-    found = [test for module in (echomq, echomq.aio, echomq.errors, _handlers) for test in finder.find(module)]
+    found = [test for module in MODULES for test in finder.find(module)]
     return {test.name: test for test in found if test.examples}
 
 

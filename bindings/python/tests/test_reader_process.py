@@ -2,7 +2,6 @@
 
 import signal
 from datetime import timedelta
-from pathlib import Path
 
 import echomq
 import programs
@@ -11,11 +10,6 @@ from consuming import pending
 from waiting import wait_until
 
 HOUR = timedelta(hours=1)
-
-
-def sleeps(program):
-    """Whether the main thread of a program waits for something."""
-    return Path(f"/proc/{program.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "S"
 
 
 @pytest.mark.parametrize(
@@ -27,7 +21,7 @@ def test_ctrl_c_ends_a_wait_for_entries(url, name, plain, key, call):
         assert program.stdout.readline() == "ready\n"
         if call in ("handler", "stop"):
             assert program.stdout.readline() in ("in hand\n", "waits\n")
-        wait_until(lambda: sleeps(program), "it waits")
+        wait_until(lambda: programs.sleeps(program), "it waits")
         program.send_signal(signal.SIGINT)
         output, errors = program.communicate(timeout=60)
     said = "KeyboardInterrupt\n" if call == "stop" else "KeyboardInterrupt\nTrue True\n"

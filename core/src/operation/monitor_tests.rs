@@ -12,7 +12,11 @@ mod locks {
     pub(super) use std::sync::PoisonError;
 }
 
-#[allow(dead_code, reason = "the models use some of it")]
+#[allow(
+    dead_code,
+    clippy::duplicate_mod,
+    reason = "the same code with other locks, of which the models use some"
+)]
 #[path = "monitor.rs"]
 mod modelled;
 

@@ -2,38 +2,48 @@
 
 A *stream* is an append-only log whose records carry a 14-byte branded id made by the writer, so that stream order, id
 order and the order of making are one. It is written by ``Stream.append`` and its kin, read by id or by instant, and
-followed by ``Stream.tail``; groups consume it through ``Stream.consumer``.
+followed by ``Stream.tail``; groups consume it through ``Stream.consumer``. ``Client.events`` publishes
+what may be missed, and hears it.
 
 Start with ``Client``, whose calls wait, or with ``echomq.aio.Client`` in an event loop.
 """
 
-from . import _handlers, aio
+from . import _events, _handlers, aio
 from ._echomq import (
     CORE_VERSION,
     EPOCH_MS,
     MAX_NODE,
     VERSION_KEY,
+    CancelToken,
     Client,
     Consumer,
     ConsumerInfo,
     Delivery,
+    Event,
+    EventGap,
+    Events,
     Gap,
     GroupInfo,
     Id,
     Keyspace,
+    Listener,
+    ListenerStatus,
     Notice,
     Notices,
     Reader,
     Record,
     Status,
     Stream,
+    Subscriber,
     Tail,
     slot,
 )
 from ._echomq import VERSION as __version__
+from ._events import Announced, Decided, Reduction
 from ._types import ConsumerOptions, Fields, Options, Text
 from .errors import (
     AuthError,
+    Cancelled,
     ClockAheadError,
     ClosedError,
     DisconnectedError,
@@ -70,16 +80,23 @@ __all__ = [
     "EPOCH_MS",
     "MAX_NODE",
     "VERSION_KEY",
+    "Announced",
     "AuthError",
+    "CancelToken",
+    "Cancelled",
     "Client",
     "ClockAheadError",
     "ClosedError",
     "Consumer",
     "ConsumerInfo",
     "ConsumerOptions",
+    "Decided",
     "Delivery",
     "DisconnectedError",
     "EchoMQError",
+    "Event",
+    "EventGap",
+    "Events",
     "Fields",
     "FloorError",
     "Gap",
@@ -91,6 +108,8 @@ __all__ = [
     "InvalidWindowError",
     "Keyspace",
     "KindError",
+    "Listener",
+    "ListenerStatus",
     "LockedError",
     "MalformedIdError",
     "MintExhaustedError",
@@ -104,6 +123,7 @@ __all__ = [
     "OverloadedError",
     "Reader",
     "Record",
+    "Reduction",
     "ReservedFieldError",
     "ServerError",
     "StaleError",
@@ -111,6 +131,7 @@ __all__ = [
     "Status",
     "Stream",
     "StreamAheadError",
+    "Subscriber",
     "Tail",
     "Text",
     "TimeoutError",
@@ -124,4 +145,5 @@ __all__ = [
     "slot",
 ]
 
+_events.attach(Events, aio.Events, Listener, aio.Listener)
 _handlers.attach(Consumer, aio.Consumer)

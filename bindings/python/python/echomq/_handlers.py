@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._echomq import AioConsumer, AioWorker, Consumer, Delivery, Worker
+    from ._echomq import AioConsumer, Consumer, Delivery, Worker
+    from .aio import Worker as AioWorker
 
 
 def run(self: Consumer, handler: Callable[[Delivery], object]) -> None:

@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     connect_timeout: timedelta | int | None
     reconnect_min: timedelta | int | None
     reconnect_max: timedelta | int | None
+    heartbeat: timedelta | int | None
     max_record_bytes: int | None
     max_in_flight: int | None
     max_clock_ahead: timedelta | int | Literal["none"] | None

@@ -30,6 +30,17 @@ class EchoMQError(Exception):
         return self.message if self.subject is None else f"{self.message} ({self.subject})"
 
 
+class Cancelled(Exception):
+    """Raised by ``CancelToken.raise_if_cancelled``; it is no error of the bus."""
+
+    def __init__(self, reason):
+        super().__init__(reason)
+        self.reason = reason
+
+    def __str__(self):
+        return f"cancelled: {self.reason}"
+
+
 def _without_trailing_none(*values):
     while values and values[-1] is None:
         values = values[:-1]
@@ -42,11 +53,11 @@ def _class(code):
     return type(name, (EchoMQError,), members)
 
 
-EchoMQError.__module__ = "echomq"
+EchoMQError.__module__ = Cancelled.__module__ = "echomq"
 
 BY_CODE = {code: _class(code) for code in CODES}
 """The class of each code."""
 
 globals().update({made.__name__: made for made in BY_CODE.values()})
 
-__all__ = ["BY_CODE", "EchoMQError", *(made.__name__ for made in BY_CODE.values())]
+__all__ = ["BY_CODE", "Cancelled", "EchoMQError", *(made.__name__ for made in BY_CODE.values())]

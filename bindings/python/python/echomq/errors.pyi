@@ -10,6 +10,10 @@ class EchoMQError(Exception):
         self, message: str, subject: str | None = None, id: str | None = None, top: str | None = None
     ) -> None: ...
 
+class Cancelled(Exception):
+    reason: str
+    def __init__(self, reason: str) -> None: ...
+
 class MalformedIdError(EchoMQError): ...
 class KindError(EchoMQError): ...
 class InvalidNameError(EchoMQError): ...
@@ -45,6 +49,7 @@ BY_CODE: dict[str, type[EchoMQError]]
 __all__ = [
     "BY_CODE",
     "AuthError",
+    "Cancelled",
     "ClockAheadError",
     "ClosedError",
     "DisconnectedError",

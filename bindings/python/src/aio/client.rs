@@ -1,5 +1,6 @@
 //! `echomq.aio.Client`.
 
+use super::events::Events;
 use super::queue::LoopQueue;
 use super::stream::Stream;
 use crate::status::Status;
@@ -85,6 +86,13 @@ impl Client {
         let py = queue.py();
         let stream = self.connected(py)?.stream(&text::name(queue)?, &text::name(name)?);
         stream.map(Stream::from).map_err(|error| error::raise(py, &error))
+    }
+
+    /// The events of a queue. Fails with ``InvalidNameError``, and with ``StateError`` before the client is connected.
+    fn events(&self, queue: &Bound<'_, PyString>) -> PyResult<Events> {
+        let py = queue.py();
+        let events = self.connected(py)?.events(&text::name(queue)?);
+        events.map(Events::from).map_err(|error| error::raise(py, &error))
     }
 
     /// Makes one id, for ``append_id``: a ``str`` at once, for it needs no server. See ``echomq.Client.mint``.

@@ -3,10 +3,12 @@
 mod bell;
 pub(crate) mod client;
 pub(crate) mod consumer;
+pub(crate) mod events;
 mod lazy;
+pub(crate) mod listener;
 pub(crate) mod notices;
 pub(crate) mod queue;
 pub(crate) mod reader;
 pub(crate) mod stream;
 pub(crate) mod tail;
-mod waiting;
+pub(crate) mod waiting;

@@ -36,3 +36,8 @@ def run(name, *arguments):
         output, errors = program.communicate(timeout=60)
     assert (program.returncode, errors) == (0, ""), f"{name} ended with {program.returncode}: {errors}"
     return output
+
+
+def sleeps(program):
+    """Whether the main thread of a program waits for something."""
+    return Path(f"/proc/{program.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "S"

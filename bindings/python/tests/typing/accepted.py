@@ -101,6 +101,72 @@ async def consuming_later(events: echomq.aio.Stream) -> int:
     return await consumer.stop()
 
 
+def count(counts: dict[str, int], heard: echomq.Event | echomq.EventGap) -> dict[str, int]:
+    name = heard.name if isinstance(heard, echomq.Event) else f"gap of {heard.missed}"
+    return {**counts, name: counts.get(name, 0) + 1}
+
+
+async def count_later(total: int, heard: echomq.Event | echomq.EventGap) -> int:
+    return total + (1 if isinstance(heard, echomq.Event) else heard.missed)
+
+
+def told(error: Exception, heard: echomq.Event | echomq.EventGap) -> None:
+    print(error, heard)
+
+
+def hearing(events: echomq.Events) -> int | None:
+    listening: int = events.publish("completed", "JOB000xY9Wvvcd", {"n": b"1"}) + events.update_progress("JOB", 50)
+    announced: echomq.Announced = events.append_and_publish("s", [("a", "b")], "completed", "JOB", [("a", "b")])
+    print(announced.id, announced.published, announced.error, events.channel, listening)
+    decided = events.after_verdict(lambda: "done", "completed", "JOB000xY9Wvvcd")
+    verdict: str | None = None if decided is None else decided.verdict
+    with events.listen() as listener, listener.subscribe(buffer=10) as subscriber:
+        none: dict[str, int] = {}
+        with listener.reduce(count, none, on_failure=told) as reduction:
+            state: dict[str, int] = reduction.state
+            ended: bool = reduction.join(timedelta(seconds=1))
+        for heard in subscriber:
+            if isinstance(heard, echomq.EventGap):
+                print(heard.missed, heard.reconnected)
+                continue
+            job: str | None = heard.job
+            members: dict[str, str] = heard.members
+            print(job, members, heard.payload, heard.get("n"), heard.get("n", 5))
+        one: echomq.Event | echomq.EventGap | None = subscriber.next(timedelta(0))
+        print(state, ended, one, verdict, listener.status().error)
+    token: echomq.CancelToken = events.watch("JOB000xY9Wvvcd")
+    why: str | None = token.wait(timedelta(seconds=1))
+    reason: str = token.wait()
+    try:
+        token.raise_if_cancelled()
+    except echomq.Cancelled as cancelled:
+        print(cancelled.reason, why, reason, token.watch_error)
+    return events.cancel("JOB000xY9Wvvcd", "why", ttl=timedelta(hours=1))
+
+
+async def hearing_later(events: echomq.aio.Events) -> int:
+    async def decide() -> int | None:
+        return 7
+
+    decided = await events.after_verdict(decide, "completed", "JOB000xY9Wvvcd")
+    verdict: int = 0 if decided is None else decided.verdict
+    at_once = await events.after_verdict(lambda: "done", "completed", "JOB000xY9Wvvcd")
+    text: str = "" if at_once is None else at_once.verdict
+    async with events.listen() as listener, listener.subscribe() as subscriber:
+        totals: echomq.aio.Reduction[int] = listener.reduce(count_later, 0)
+        none: dict[str, int] = {}
+        async with listener.reduce(count, none) as reduction:
+            counts: dict[str, int] = reduction.state
+        async for heard in subscriber:
+            print(heard)
+        await totals.join()
+    token = await events.watch("JOB000xY9Wvvcd")
+    reason: str = await token
+    task: asyncio.Future[str] = asyncio.ensure_future(token)
+    print(counts, reason, text, totals.state, task, (await events.append_and_publish("s", {}, "e", "j")).id)
+    return verdict + await events.publish("completed", "JOB000xY9Wvvcd")
+
+
 identity = echomq.Id("EVT0NgWEfAER90")
 parts: tuple[str, int, int, str | None, datetime] = (
     identity.namespace,

@@ -23,5 +23,14 @@ async def mistakes(client: echomq.Client, aio: echomq.aio.Client, now: datetime)
     events.consumer("g", start="head", counts=5)  # type: ignore[call-arg]
     events.tail()  # type: ignore[call-arg]
     events.tail("head").from_  # type: ignore[attr-defined]  # noqa: B018
+    signals = client.events("q")
+    signals.publish("completed")  # type: ignore[call-arg]
+    signals.publish("completed", "j", {"n": 1})  # type: ignore[dict-item]
+    signals.update_progress("j", 1.5)  # type: ignore[arg-type]
+    signals.cancel("j", "why", 5)  # type: ignore[arg-type]
+    signals.listen().subscribe(10)  # type: ignore[call-arg]
+    signals.listen().reduce(lambda count: count, 0)  # type: ignore[misc, arg-type]
+    signals.watch("j").reason = "why"  # type: ignore[misc]
+    next(signals.listen().subscribe()).name  # type: ignore[union-attr]  # noqa: B018
     for record in aio.stream("q", "s").read():  # type: ignore[attr-defined]
         print(record)
