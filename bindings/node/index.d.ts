@@ -54,6 +54,8 @@ export interface ConnectOptions {
   reconnectMin?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
   reconnectMax?: string | number | bigint | undefined;
+  /** Milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up. Unless given: 1 000. */
+  heartbeat?: string | number | bigint | undefined;
   /** Bytes of names and values in one record. Unless given: 1 048 576. */
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
@@ -105,6 +107,14 @@ export interface ConsumerOptions {
   /** How many milliseconds a batch waits for more entries. Unless given: 0. */
   maxWait?: string | number | bigint | undefined;
   /** Gives the start up, and stops the consumer later. */
+  signal?: AbortSignal | undefined;
+}
+
+/** How a subscriber hears a listener's events. */
+export interface SubscriberOptions {
+  /** Events that wait for the subscriber; what does not fit is counted and told by a gap. Unless given: 1 024. */
+  buffer?: string | number | bigint | undefined;
+  /** Closes it later. */
   signal?: AbortSignal | undefined;
 }
 
@@ -472,6 +482,438 @@ export class Tail {
    * Closes the tail, for `await using`.
    */
   [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * What a listener hears: an event, or a gap in the place where events may be missing.
+ */
+export type Heard = Event | EventGap;
+/**
+ * An event that was heard.
+ *
+ * Whatever comes on the channel is given. What is no JSON object, or has no text `event`, has the name `unknown`; its payload
+ * has the bytes as they came.
+ */
+export class Event {
+  protected constructor();
+  /**
+   * Its name, for example `completed`.
+   */
+  readonly name: string;
+  /**
+   * The id of the job that it is about; `null` where the payload has no well-formed one.
+   */
+  readonly job: string | null;
+  /**
+   * The bytes as they came: a copy of the caller's own.
+   */
+  get payload(): Buffer;
+  /**
+   * All members by name, `event` and `job` among them, in an object without a prototype. A value that is no string, which this
+   * bus does not write, is its JSON text. It is empty for what is no JSON object.
+   *
+   * The payload is read when they are first asked for.
+   */
+  get members(): {
+    readonly [name: string]: string;
+  };
+  /**
+   * The value of a member; `undefined` where there is none.
+   */
+  get(name: string): string | undefined;
+}
+/**
+ * A place where events are missing, or may be. What must not be missed belongs into a {@link Stream}.
+ */
+export class EventGap {
+  protected constructor();
+  /**
+   * How many events did not fit into the subscriber's buffer.
+   */
+  readonly missed: number;
+  /**
+   * Whether the connection was lost and is there again: nobody knows how many events were published meanwhile.
+   */
+  readonly reconnected: boolean;
+}
+
+/**
+ * One of any number that hear a {@link Listener}'s events, each at its own pace and with its own buffer.
+ *
+ * Iterate it: it gives events in the order in which the server handed them out, each at most once, and an {@link EventGap} in
+ * the place where something may be missing. It keeps the process alive as long as a loop goes on. A subscriber that is
+ * forgotten is closed.
+ *
+ * ```js
+ * const listener = await events.listen();
+ * const subscriber = listener.subscribe();
+ * await events.publish('completed', 'JOB000xY9Wvvcd');
+ * for await (const heard of subscriber) {
+ *   if (heard instanceof EventGap) console.log('something may be missing here: read the stream');
+ *   else console.log(heard.name, heard.job);
+ *   break;
+ * }
+ * listener.close();
+ * ```
+ */
+export class Subscriber {
+  protected constructor();
+  /**
+   * What comes next; `undefined` once the subscriber was closed, or its listener was and all that it heard was given.
+   *
+   * Fails once with the reason when the listener cannot go on: `auth` when the user may not listen any longer,
+   * `version_fence`, or `closed` when the client was closed. Whatever else happens it goes on.
+   */
+  next(options?: WaitOptions): Promise<Heard | undefined>;
+  /** Ends the subscriber: whoever waits for it gets `undefined`. */
+  close(): void;
+  /**
+   * What is heard, until the end, which leaving the loop is. Fails as {@link Subscriber.next} does.
+   */
+  [Symbol.asyncIterator](): AsyncGenerator<Heard, void, undefined>;
+  /**
+   * Closes the subscriber, for `await using`.
+   */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * A state that a handler folds a listener's events into, made by {@link Listener.reduce}.
+ *
+ * It goes on until it or its listener is closed, whether or not anybody holds it, and does not keep the process alive.
+ */
+export class Reduction<S> {
+  protected constructor();
+  /**
+   * The state as it is now.
+   */
+  get state(): S;
+  /** How often the handler failed. */
+  get failures(): number;
+  /**
+   * What the handler threw last; `undefined` while it has not failed.
+   */
+  get lastFailure(): unknown;
+  /**
+   * Why it ended, where its listener could not go on; see {@link Subscriber.next}.
+   */
+  get error(): EchoMQError | undefined;
+  /** Ends it: it hears nothing more. What was heard already is folded still, and the state stays. */
+  close(): void;
+  /**
+   * Closes it and waits until what was heard is folded, for `await using`.
+   */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * How a listener's subscription stands.
+ */
+export type ListenerStatus = {
+  /**
+   * Whether the server sends events, as far as the listener has noticed.
+   */
+  connected: boolean;
+  /**
+   * How often the channel was subscribed to again.
+   */
+  resubscriptions: number;
+  /**
+   * Why there is no connection.
+   */
+  error: EchoMQError | undefined;
+};
+/**
+ * What is done about failures of a handler.
+ */
+export type FailureOptions = {
+  /**
+   * Is told what the handler threw, and at
+   * what. Without it each failure is a warning of the process's, of the type `EchoMQWarning`.
+   */
+  onFailure?: ((failure: unknown, heard: Heard) => unknown) | undefined;
+};
+export type ReduceOptions = SubscriberOptions & FailureOptions;
+/**
+ * A listener on a queue's events: one subscription, off which any number of subscribers hear.
+ *
+ * The subscription was confirmed when the listener was made, and is made again by itself after each loss of the connection,
+ * for as long as it takes. All listeners of a client share one connection. A listener does not keep the process alive; a
+ * loop over one of its subscribers does.
+ *
+ * It ends when it is closed, or when it is forgotten and its last subscriber has ended.
+ */
+export class Listener {
+  protected constructor();
+  /**
+   * The queue.
+   */
+  readonly queue: string;
+  /**
+   * The channel on the server.
+   */
+  readonly channel: string;
+  /**
+   * Hears every event from now on, with a buffer of its own. A signal closes the subscriber later.
+   *
+   * Throws with `invalid_option` for a buffer without room.
+   */
+  subscribe(options?: SubscriberOptions): Subscriber;
+  /**
+   * Folds everything that is heard from now on into a state, which can be read at any time. A signal closes the reduction
+   * later.
+   *
+   * The handler gets the state and what was heard, one by one, and answers the next state, or a promise of it. One that
+   * throws, or whose promise is rejected, leaves the state as it was and is reported; it goes on with the next event.
+   *
+   * Throws as {@link Listener.subscribe} does.
+   *
+   * ```js
+   * const listener = await events.listen();
+   * const isCompleted = (heard) => heard instanceof Event && heard.name === 'completed';
+   * const completed = listener.reduce((count, heard) => (isCompleted(heard) ? count + 1 : count), 0);
+   * await events.publish('completed', 'JOB000xY9Wvvcd');
+   * await completed[Symbol.asyncDispose]();
+   * console.log(`${completed.state} jobs completed`);
+   * listener.close();
+   * ```
+   */
+  reduce<S>(handler: (state: S, heard: Heard) => S | PromiseLike<S>, state: S, options?: ReduceOptions): Reduction<S>;
+  /**
+   * How the subscription stands.
+   */
+  get status(): ListenerStatus;
+  /** Ends the listener. Its subscribers give what they have heard already. */
+  close(): void;
+  /**
+   * Closes the listener, for `await using`.
+   */
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * A token that a handler looks at, at points where it can stop safely.
+ *
+ * It trips once, and the first reason stays. {@link Events.watch} gives one that other processes can trip. Whatever takes an
+ * `AbortSignal` takes {@link CancelToken.signal}. A token does not keep the process alive.
+ *
+ * ```js
+ * const token = new CancelToken();
+ * token.cancel('the player left');
+ * console.log(token.cancelled, token.reason, token.signal.aborted); // true 'the player left' true
+ * ```
+ */
+export class CancelToken {
+  /**
+   * A token that trips when a signal is aborted, or was before.
+   *
+   * Its reason is that of the {@link Cancelled} by which the signal was aborted, and else the signal's reason as text; the
+   * signal's own reason is the `cause`.
+   */
+  static from(signal: AbortSignal): CancelToken;
+  /**
+   * Trips the token, here alone: {@link Events.cancel} reaches other processes. Answers `false` where it had tripped before,
+   * whose reason stays.
+   */
+  cancel(reason: string): boolean;
+  /** Whether it has tripped. */
+  get cancelled(): boolean;
+  /**
+   * Why it has tripped; `undefined` where it has not.
+   */
+  get reason(): string | undefined;
+  /** Throws a {@link Cancelled} where it has tripped. */
+  throwIfCancelled(): void;
+  /**
+   * A signal that is aborted when the token trips, with a {@link Cancelled} as its reason.
+   */
+  get signal(): AbortSignal;
+  /**
+   * Why a token of {@link Events.watch} is not tripped by other processes any longer: its client was closed, or may not
+   * listen any longer. `undefined` while it is.
+   */
+  get watchError(): EchoMQError | undefined;
+}
+/**
+ * The error of a handler that stops because its token has tripped. It is no {@link EchoMQError}, and has no code.
+ */
+export class Cancelled extends Error {
+  protected constructor();
+  /**
+   * Why.
+   */
+  readonly reason: string;
+}
+
+/**
+ * Further members of an event: an object of names and values, or names and values in pairs.
+ *
+ * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
+ */
+export type Members = Fields;
+/**
+ * A record that was appended, and what became of its event.
+ */
+export type Announced = {
+  /**
+   * The record's branded id. It is in the stream, whatever became of the event.
+   */
+  id: string;
+  /**
+   * How many listened; `undefined` where the event was not published.
+   */
+  published: number | undefined;
+  /**
+   * Why it was not.
+   */
+  error: EchoMQError | undefined;
+};
+/**
+ * A verdict, and what became of its event.
+ */
+export type Decided<T> = {
+  /**
+   * What the transition answered.
+   */
+  verdict: T;
+  /**
+   * How many listened; `undefined` where the event was not published.
+   */
+  published: number | undefined;
+  /**
+   * Why it was not. The transition has happened all the same.
+   */
+  error: EchoMQError | undefined;
+};
+export type CancelOptions = {
+  /**
+   * For how many milliseconds the mark is kept; one day where none is given.
+   */
+  ttl?: number | undefined;
+  /**
+   * As for every call.
+   */
+  signal?: AbortSignal | undefined;
+};
+/**
+ * The lifecycle events of a queue: fire and forget.
+ *
+ * Delivery is at most once: whoever does not listen at that moment does not hear it. What must not be missed belongs into a
+ * {@link Stream}.
+ *
+ * ```js
+ * const events = client.events('codemojex');
+ * const listened = await events.publish('failed', 'JOB000xY9Wvvcd', { attempts: '3' });
+ * ```
+ *
+ * Every call can fail with `auth`, which names the channel rule where the user lacks it, with `overloaded`, `disconnected`,
+ * `timeout`, `closed` and `server`. An argument of a wrong kind is a `TypeError`. Where bytes are taken they are UTF-8, or the
+ * call fails with `invalid_option`.
+ */
+export class Events {
+  protected constructor();
+  /**
+   * The channel on the server.
+   */
+  readonly channel: string;
+  /**
+   * Publishes an event about a job, and answers how many listened, as the server counts them.
+   *
+   * Any name is carried. Fails with `invalid_name` for one that is empty, `malformed_id` for a job that is no branded id,
+   * `reserved_field` for a member named `event` or `job`, `invalid_option` for one that is given twice, `too_large`, and
+   * with `unknown_outcome` when the connection broke before the answer came: it is not sent again, since it could be heard
+   * twice.
+   */
+  publish(event: Value, job: string, members?: Members, options?: CallOptions): Promise<number>;
+  /**
+   * Writes a job's progress into its row and publishes the event `progress`, in one step of the server's. Answers how many
+   * listened.
+   *
+   * Fails with `gone` where the job has no row, with `malformed_id`, `too_large` and `wrong_type`; nothing was changed then
+   * and nothing published. Fails with `unknown_outcome` as {@link Events.publish} does.
+   */
+  updateProgress(job: string, progress: Value, options?: CallOptions): Promise<number>;
+  /**
+   * Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id`
+   * stand before the further ones. A listener that missed something reads from the last id that it knows.
+   *
+   * Fails as {@link Stream.append} does, with `invalid_name` for the stream, and as {@link Events.publish} for an event that
+   * cannot be published, which may not have a member `stream` or `id` of its own either; nothing is published then. Once the
+   * record is there the call succeeds, and says what became of the event.
+   *
+   * ```js
+   * const { id, error } = await events.appendAndPublish('games', { kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
+   * if (error !== undefined) console.log(`${id} is written, and nobody was told: ${error.code}`);
+   * ```
+   */
+  appendAndPublish(
+    stream: string,
+    fields: Fields,
+    event: Value,
+    job: string,
+    members?: Members,
+    options?: CallOptions,
+  ): Promise<Announced>;
+  /**
+   * The same for a stream of several writers: see {@link Stream.appendSequenced}.
+   */
+  appendSequencedAndPublish(
+    stream: string,
+    fields: Fields,
+    event: Value,
+    job: string,
+    members?: Members,
+    options?: CallOptions,
+  ): Promise<Announced>;
+  /**
+   * Runs a transition, and publishes an event when it has decided: when it answers a verdict, or a promise of one.
+   *
+   * Where it answers `undefined` or `null` nothing is published, and that is the answer; where it throws, the promise is
+   * rejected with the same. The event is checked before the transition runs, as by {@link Events.publish}.
+   *
+   * ```js
+   * const decided = await events.afterVerdict(async () => 'won', 'completed', 'JOB000xY9Wvvcd');
+   * if (decided) console.log(decided.verdict, decided.published, decided.error?.code);
+   * ```
+   */
+  afterVerdict<T>(
+    transition: () => T | PromiseLike<T>,
+    event: Value,
+    job: string,
+    members?: Members,
+  ): Promise<Decided<NonNullable<T>> | Extract<T, undefined | null>>;
+  /**
+   * Listens to the queue's events. It answers when the server has confirmed the subscription. A signal gives that up, and
+   * closes the listener later.
+   *
+   * Fails with `auth`, which names the channel rule where the user lacks it, with `disconnected` when there was no connection
+   * until the client's `timeout`, and with `version_fence`.
+   */
+  listen(options?: CallOptions): Promise<Listener>;
+  /**
+   * Cancels a job in whatever process it runs: writes a mark that passes after a while, and then publishes the event
+   * `cancel` with the reason. Answers how many listened.
+   *
+   * Fails with `malformed_id`, `invalid_option` for a `ttl` of 0, `too_large`, and with `unknown_outcome`; cancelling again
+   * does no harm.
+   */
+  cancel(job: string, reason: Value, options?: CancelOptions): Promise<number>;
+  /**
+   * A token that trips when the job is cancelled, or was before, by whatever process. It answers when the subscription is
+   * confirmed and the mark is read, which is read again after every gap.
+   *
+   * It watches for as long as somebody holds the token or its signal, or listens to its signal. Fails with `malformed_id`, and
+   * as {@link Events.listen} does.
+   *
+   * ```js
+   * const token = await events.watch('JOB000xY9Wvvcd');
+   * for (const step of ['guess', 'check', 'score']) {
+   *   token.throwIfCancelled();
+   *   console.log(step);
+   * }
+   * ```
+   */
+  watch(job: string, options?: CallOptions): Promise<CancelToken>;
 }
 
 /**
@@ -849,6 +1291,10 @@ export class Client {
    */
   stream(queue: string, name: string): Stream;
   /**
+   * The events of a queue. Throws with `invalid_name`.
+   */
+  events(queue: string): Events;
+  /**
    * Makes one id, for {@link Stream.appendId}.
    *
    * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
@@ -874,7 +1320,7 @@ export class Client {
    */
   get status(): Status;
   /**
-   * Stops the client's consumers and tails, takes no more calls, waits for those under way, and closes the connection.
+   * Stops the client's consumers, tails and listeners, takes no more calls, waits for those under way, and closes the connection.
    *
    * What is not done within that many milliseconds is given up; answers how many calls that were. Without a time it waits
    * until each entry in hand has its verdict, and each call has ended or met its own deadline. Closing again answers 0.

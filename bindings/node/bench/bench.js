@@ -8,6 +8,7 @@ const { writeFileSync } = require('node:fs');
 const { parseArgs } = require('node:util');
 const { Server } = require('../test/server');
 const { growth, latencies, rates: drained } = require('./consume');
+const { rates: heard } = require('./events');
 const { connectAll, loads, repeat } = require('./loads');
 
 const { values: options } = parseArgs({ options: { short: { type: 'boolean' }, out: { type: 'string' } } });
@@ -105,14 +106,21 @@ async function consuming(port) {
   return `${text}\nAfter 1 000 000 deliveries the process had grown by ${(grown / (1 << 20)).toFixed(1)} MiB.\n`;
 }
 
+/** How fast events are published and heard, as text. */
+async function hearing(port) {
+  const found = table(await heard(port, options.short ? 2 : 15, options.short ? 5_000 : 30_000));
+  return `Events a second, one listener:\n\n${found}\n`;
+}
+
 async function main() {
   const server = await Server.start();
   const { peers, close, reset } = await connectAll(server.port);
   const found = table(await measure(peers, reset));
   await close();
   const consumed = await consuming(server.port);
+  const events = await hearing(server.port);
   await server.kill();
-  const text = `Node ${process.version}: records appended a second, ${ROUNDS} rounds in turns. Only ratios within one run mean anything.\n\n${found}\n\n${consumed}`;
+  const text = `Node ${process.version}: records appended a second, ${ROUNDS} rounds in turns. Only ratios within one run mean anything.\n\n${found}\n\n${consumed}\n${events}`;
   console.log(text);
   if (options.out !== undefined) writeFileSync(options.out, text);
 }

@@ -55,6 +55,20 @@ function count(what, value) {
 }
 
 /**
+ * @param {string} what
+ * @param {unknown} value
+ */
+function checkFunction(what, value) {
+  if (typeof value !== 'function') throw new TypeError(`${what} is a function, not ${kindOf(value)}`);
+}
+
+/** @param {unknown} value */
+function checkOptions(value) {
+  if (typeof value === 'object' && value !== null) return;
+  throw new TypeError(`The options are an object, not ${kindOf(value)}`);
+}
+
+/**
  * @template T, R
  * @param {(what: string, value: T) => R} check
  * @param {string} what
@@ -65,4 +79,4 @@ function optional(check, what, value) {
   return value === undefined ? undefined : check(what, value);
 }
 
-module.exports = { kindOf, text, instant, start, count, optional };
+module.exports = { kindOf, text, instant, start, count, checkFunction, checkOptions, optional };

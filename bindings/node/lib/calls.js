@@ -123,7 +123,7 @@ function wait(start, idle) {
  */
 function waitUnless(signal, start, unwanted) {
   return new Promise((resolve, reject) => {
-    check(signal);
+    checkSignal(signal);
     const abort = () => {
       // The slot is free again only when the answer has come: until then it may not name another call.
       waiters[slot] = { resolve: unwanted, reject: ignore, idle: true };
@@ -151,7 +151,7 @@ function waitUnless(signal, start, unwanted) {
  * @returns {Promise<T>}
  */
 async function unlessAborted(promise, signal) {
-  check(signal);
+  checkSignal(signal);
   let abort = ignore;
   const aborted = new Promise((_, reject) => {
     abort = () => reject(signal.reason);
@@ -164,8 +164,13 @@ async function unlessAborted(promise, signal) {
   }
 }
 
-/** @param {AbortSignal} signal */
-function check(signal) {
+/**
+ * Throws the reason of a signal that has fired.
+ *
+ * @param {AbortSignal | undefined} signal
+ */
+function checkSignal(signal) {
+  if (signal === undefined) return;
   if (!(signal instanceof AbortSignal)) throw new TypeError('The signal is no AbortSignal');
   signal.throwIfAborted();
 }
@@ -216,4 +221,4 @@ function settle(completions) {
 
 native.install(settle, makeError);
 
-module.exports = { call, callFor, idleCall, unlessAborted, whenAborted, hold, release };
+module.exports = { call, callFor, checkSignal, idleCall, unlessAborted, whenAborted, hold, release };

@@ -1,6 +1,7 @@
 const native = require('./native');
-const { count, kindOf, optional, text } = require('./arguments');
+const { checkOptions, count, optional, text } = require('./arguments');
 const { call } = require('./calls');
+const { Events } = require('./events');
 const { asTexts } = require('./options');
 const { packCommand, packCommands } = require('./pack');
 const { Stream } = require('./stream');
@@ -54,9 +55,7 @@ class Client {
    * @returns {Promise<Client>}
    */
   static async connect(url, options = {}) {
-    if (typeof options !== 'object' || options === null) {
-      throw new TypeError(`The options are an object, not ${kindOf(options)}`);
-    }
+    checkOptions(options);
     const { signal, ...others } = options;
     const { names, values } = asTexts(others);
     return new Client(await call((slot) => native.connect(slot, text('A URL', url), names, values), signal));
@@ -71,6 +70,16 @@ class Client {
    */
   stream(queue, name) {
     return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name)));
+  }
+
+  /**
+   * The events of a queue. Throws with `invalid_name`.
+   *
+   * @param {string} queue
+   * @returns {Events}
+   */
+  events(queue) {
+    return new Events(this.#native.events(text('A queue', queue)));
   }
 
   /**
@@ -126,7 +135,7 @@ class Client {
   }
 
   /**
-   * Stops the client's consumers and tails, takes no more calls, waits for those under way, and closes the connection.
+   * Stops the client's consumers, tails and listeners, takes no more calls, waits for those under way, and closes the connection.
    *
    * What is not done within that many milliseconds is given up; answers how many calls that were. Without a time it waits
    * until each entry in hand has its verdict, and each call has ended or met its own deadline. Closing again answers 0.

@@ -1,6 +1,7 @@
-const { count, kindOf, optional } = require('./arguments');
+const { checkFunction, count, optional } = require('./arguments');
 const { call, callFor, hold, idleCall, release, whenAborted } = require('./calls');
 const { Batch, Outbox, Puller } = require('./deliveries');
+const { isPromise } = require('./handlers');
 const { Notice } = require('./notice');
 
 /**
@@ -199,7 +200,7 @@ class Consumer {
    * @param {(worker: number) => Promise<void>} work
    */
   async #work(handler, work) {
-    if (typeof handler !== 'function') throw new TypeError(`A handler is a function, not ${kindOf(handler)}`);
+    checkFunction('A handler', handler);
     hold();
     try {
       const ended = await Promise.allSettled(Array.from({ length: this.#native.workers() }, (_, at) => work(at)));
@@ -302,14 +303,6 @@ async function* notices(native) {
     if (parts === undefined) return;
     yield new Notice(parts);
   }
-}
-
-/**
- * @param {unknown} value
- * @returns {value is PromiseLike<unknown>}
- */
-function isPromise(value) {
-  return typeof value === 'object' && value !== null && 'then' in value;
 }
 
 module.exports = { Consumer };

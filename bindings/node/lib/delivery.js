@@ -1,5 +1,6 @@
-const { count, kindOf, optional } = require('./arguments');
+const { count, optional } = require('./arguments');
 const { makeError } = require('./errors');
+const { textOf } = require('./handlers');
 const { Record } = require('./record');
 
 /**
@@ -101,20 +102,6 @@ class Delivery extends Record {
 
   #check() {
     if (this.#settled) throw makeError('state', 'the delivery has its verdict already', this.entryId, this.id, null);
-  }
-}
-
-/**
- * What was thrown, as a text.
- *
- * @param {unknown} reason
- * @returns {string}
- */
-function textOf(reason) {
-  try {
-    return String(reason);
-  } catch {
-    return kindOf(reason);
   }
 }
 

@@ -52,6 +52,8 @@ export interface ConnectOptions {
   reconnectMin?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
   reconnectMax?: string | number | bigint | undefined;
+  /** Milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up. Unless given: 1 000. */
+  heartbeat?: string | number | bigint | undefined;
   /** Bytes of names and values in one record. Unless given: 1 048 576. */
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
@@ -103,6 +105,14 @@ export interface ConsumerOptions {
   /** How many milliseconds a batch waits for more entries. Unless given: 0. */
   maxWait?: string | number | bigint | undefined;
   /** Gives the start up, and stops the consumer later. */
+  signal?: AbortSignal | undefined;
+}
+
+/** How a subscriber hears a listener's events. */
+export interface SubscriberOptions {
+  /** Events that wait for the subscriber; what does not fit is counted and told by a gap. Unless given: 1 024. */
+  buffer?: string | number | bigint | undefined;
+  /** Closes it later. */
   signal?: AbortSignal | undefined;
 }
 

@@ -5,6 +5,8 @@
  * of texts or bytes as `pack.js` packs them.
  */
 
+import type { EchoMQError } from './errors';
+
 export interface ConnectionStatus {
   connected: boolean;
   reconnects: number;
@@ -25,6 +27,12 @@ export type Row = [string | null, string, ...(string | Buffer)[]];
 /** A record, or undefined and the entry ids at the ends of a gap. */
 export type TailedRow = Row | [undefined, string, string];
 
+/**
+ * Three of them are an event or a gap: name, job or null, and payload (a buffer where it is not valid UTF-8), or undefined,
+ * how many did not fit, and whether the connection was lost.
+ */
+export type HeardValue = string | null | Buffer | undefined | number | boolean;
+
 export interface NoticeParts {
   kind: string;
   message: string;
@@ -38,6 +46,7 @@ export type Packed = [content: string | Uint8Array, table: Uint32Array, length: 
 
 export declare class NativeClient {
   stream(queue: string, name: string): NativeStream;
+  events(queue: string): NativeEvents;
   mint(): string;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
@@ -102,6 +111,43 @@ export declare class NativeTail {
   close(): void;
 }
 
+export declare class NativeEvents {
+  channel(): string;
+  publish(slot: number, ...packed: Packed): void;
+  signal(...packed: Packed): NativeSignal;
+  publishSignal(slot: number, signal: NativeSignal): void;
+  updateProgress(slot: number, ...packed: Packed): void;
+  appendAndPublish(slot: number, ...packed: [...Packed, stream: string]): void;
+  appendSequencedAndPublish(slot: number, ...packed: [...Packed, stream: string]): void;
+  listen(slot: number): void;
+  cancel(slot: number, ...packed: [...Packed, timeToLive?: number]): void;
+  watch(slot: number, job: string): void;
+}
+
+/** An event to publish, checked. */
+export declare class NativeSignal {
+  private constructor();
+}
+
+export declare class NativeListener {
+  queue(): string;
+  channel(): string;
+  subscribe(names: string[], values: string[]): NativeSubscriber;
+  status(): [connected: boolean, resubscriptions: number, error?: EchoMQError];
+  close(): void;
+}
+
+export declare class NativeSubscriber {
+  take(slot: number): void;
+  close(): void;
+}
+
+export declare class NativeToken {
+  reason(): string | null;
+  tripped(slot: number): void;
+  error(): EchoMQError | null;
+}
+
 export declare class NativeReader {
   page(slot: number): void;
 }
@@ -119,6 +165,7 @@ export function version(): string;
 export function codes(): string[];
 export function optionNames(): string[];
 export function consumerOptionNames(): string[];
+export function subscriberOptionNames(): string[];
 export function noticeKinds(): string[];
 export function connect(slot: number, url: string, names: string[], values: string[]): void;
 
@@ -127,6 +174,9 @@ export function parseEventId(text: string): IdParts;
 export function encodeBrandedId(namespace: string, snowflake: bigint): string;
 export function eventIdOfEntry(entryId: string): string;
 export function parseEntryId(text: string): { ms: bigint; seq: bigint };
+
+/** Names and values in turn. */
+export function eventMembers(payload: string | Buffer): string[];
 
 export function checkQueue(queue: string): void;
 export function key(queue: string, kind: string): string;

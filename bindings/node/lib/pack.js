@@ -4,7 +4,7 @@
  */
 
 const { isUint8Array } = require('node:util').types;
-const { kindOf } = require('./arguments');
+const { kindOf, text } = require('./arguments');
 
 /**
  * A name or a value: text, which becomes UTF-8, or bytes.
@@ -19,6 +19,21 @@ const { kindOf } = require('./arguments');
  *
  * @typedef {{ readonly [name: string]: Value } | Iterable<readonly [Value, Value]>} Fields
  */
+
+/** Names and values of each kind, in words for errors. */
+const FIELDS = {
+  all: 'The fields of a record',
+  one: 'A field',
+  name: 'The name of a field',
+  value: 'The value of a field',
+};
+
+const MEMBERS = {
+  all: 'The further members of an event',
+  one: 'A member',
+  name: 'The name of a member',
+  value: 'The value of a member',
+};
 
 let table = new Uint32Array(1024);
 
@@ -41,27 +56,42 @@ class Packer {
     this.parts.push(/** @type {Value} */ (part));
   }
 
-  /** @param {unknown} fields */
-  addFields(fields) {
-    if (typeof fields !== 'object' || fields === null) {
-      throw new TypeError(`The fields of a record are an object or pairs, not ${kindOf(fields)}`);
+  /**
+   * @param {typeof FIELDS} of
+   * @param {unknown} pairs
+   */
+  addPairs(of, pairs) {
+    if (typeof pairs !== 'object' || pairs === null) {
+      throw new TypeError(`${of.all} are an object or pairs, not ${kindOf(pairs)}`);
     }
     const before = this.parts.length;
-    if (Symbol.iterator in fields) {
-      for (const pair of /** @type {Iterable<unknown>} */ (fields)) {
+    if (Symbol.iterator in pairs) {
+      for (const pair of /** @type {Iterable<unknown>} */ (pairs)) {
         if (!Array.isArray(pair) || pair.length !== 2) {
-          throw new TypeError('A field is a pair: an array of its name and its value');
+          throw new TypeError(`${of.one} is a pair: an array of its name and its value`);
         }
-        this.add('The name of a field', pair[0]);
-        this.add('The value of a field', pair[1]);
+        this.add(of.name, pair[0]);
+        this.add(of.value, pair[1]);
       }
     } else {
-      for (const name of Object.keys(fields)) {
+      for (const name of Object.keys(pairs)) {
         this.parts.push(name);
-        this.add('The value of a field', /** @type {any} */ (fields)[name]);
+        this.add(of.value, /** @type {any} */ (pairs)[name]);
       }
     }
     this.counts.push(this.parts.length - before);
+  }
+
+  /**
+   * @param {unknown} event
+   * @param {unknown} job
+   * @param {unknown} members
+   */
+  addSignal(event, job, members) {
+    this.add('An event', event);
+    this.parts.push(text('A job', job));
+    this.counts.push(2);
+    this.addPairs(MEMBERS, members);
   }
 
   /** @param {unknown} list */
@@ -73,11 +103,11 @@ class Packer {
 
   /** @returns {import('./native').Packed} Good until the next call. */
   packed() {
-    return this.allText ? this.text() : this.bytes();
+    return this.allText ? this.asText() : this.asBytes();
   }
 
   /** @returns {import('./native').Packed} */
-  text() {
+  asText() {
     let text = '';
     for (const part of this.parts) text += part;
     if (!text.isWellFormed()) throw new TypeError('A text holds half a surrogate pair, which UTF-8 has no bytes for');
@@ -85,7 +115,7 @@ class Packer {
   }
 
   /** @returns {import('./native').Packed} */
-  bytes() {
+  asBytes() {
     const parts = this.parts.map((part) => {
       if (typeof part !== 'string') return part;
       if (part.isWellFormed()) return Buffer.from(part);
@@ -118,7 +148,7 @@ class Packer {
  */
 function packRecord(fields) {
   const packer = new Packer();
-  packer.addFields(fields);
+  packer.addPairs(FIELDS, fields);
   return packer.packed();
 }
 
@@ -128,7 +158,7 @@ function packRecord(fields) {
  */
 function packRecords(records) {
   const packer = new Packer();
-  for (const fields of iterable('Records', records)) packer.addFields(fields);
+  for (const fields of iterable('Records', records)) packer.addPairs(FIELDS, fields);
   return packer.packed();
 }
 
@@ -153,6 +183,52 @@ function packCommands(commands) {
 }
 
 /**
+ * An event to publish: a list of its name and its job, and a list of its further members.
+ *
+ * @param {unknown} event
+ * @param {unknown} job
+ * @param {unknown} [members]
+ * @returns {import('./native').Packed}
+ */
+function packSignal(event, job, members = {}) {
+  const packer = new Packer();
+  packer.addSignal(event, job, members);
+  return packer.packed();
+}
+
+/**
+ * The same, and a list of the fields of a record.
+ *
+ * @param {unknown} fields
+ * @param {unknown} event
+ * @param {unknown} job
+ * @param {unknown} [members]
+ * @returns {import('./native').Packed}
+ */
+function packAnnounced(fields, event, job, members = {}) {
+  const packer = new Packer();
+  packer.addSignal(event, job, members);
+  packer.addPairs(FIELDS, fields);
+  return packer.packed();
+}
+
+/**
+ * A job and something about it.
+ *
+ * @param {unknown} job
+ * @param {string} what
+ * @param {unknown} value
+ * @returns {import('./native').Packed}
+ */
+function packAbout(job, what, value) {
+  const packer = new Packer();
+  packer.parts.push(text('A job', job));
+  packer.add(what, value);
+  packer.counts.push(2);
+  return packer.packed();
+}
+
+/**
  * @param {string} what
  * @param {unknown} value
  * @returns {Iterable<unknown>}
@@ -164,4 +240,4 @@ function iterable(what, value) {
   throw new TypeError(`${what} are an iterable, not ${kindOf(value)}`);
 }
 
-module.exports = { packRecord, packRecords, packCommand, packCommands };
+module.exports = { packAbout, packAnnounced, packCommand, packCommands, packRecord, packRecords, packSignal };

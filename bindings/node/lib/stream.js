@@ -1,4 +1,4 @@
-const { count, instant, kindOf, optional, start, text } = require('./arguments');
+const { checkOptions, count, instant, optional, start, text } = require('./arguments');
 const { call } = require('./calls');
 const { Consumer } = require('./consumer');
 const { asTexts } = require('./options');
@@ -293,9 +293,7 @@ class Stream {
    * @returns {Promise<Consumer>}
    */
   async consumer(options) {
-    if (typeof options !== 'object' || options === null) {
-      throw new TypeError(`The options are an object, not ${kindOf(options)}`);
-    }
+    checkOptions(options);
     const { signal, ...others } = options;
     if (others.start !== undefined) others.start = start(others.start);
     const { names, values } = asTexts(/** @type {any} */ (others));

@@ -1,4 +1,4 @@
-const { callFor, hold, release, unlessAborted, whenAborted } = require('./calls');
+const { Pull } = require('./pull');
 const { Record } = require('./record');
 
 /**
@@ -43,16 +43,7 @@ class Gap {
  * ```
  */
 class Tail {
-  #native;
-  /** @type {import('./native').TailedRow[]} What was taken and not given. */
-  #rows = [];
-  #next = 0;
-  /** @type {Promise<void> | undefined} */
-  #filling;
-  #ended = false;
-  /** @type {unknown} Why there is no more, until somebody is told. */
-  #failure;
-  #forgetSignal;
+  #pull;
 
   /**
    * @internal
@@ -60,8 +51,7 @@ class Tail {
    * @param {AbortSignal} [signal]
    */
   constructor(native, signal) {
-    this.#native = native;
-    this.#forgetSignal = whenAborted(signal, new WeakRef(this), (tail) => tail.close());
+    this.#pull = new Pull(native, 1, tailed, signal);
   }
 
   /**
@@ -73,25 +63,8 @@ class Tail {
    * @param {import('./consumer').WaitOptions} [options]
    * @returns {Promise<Record | Gap | undefined>}
    */
-  async next(options) {
-    const signal = options?.signal;
-    hold();
-    try {
-      for (;;) {
-        const next = this.#pop();
-        if (next !== undefined) return next;
-        if (this.#failure !== undefined) {
-          const failure = this.#failure;
-          this.#failure = undefined;
-          throw failure;
-        }
-        if (this.#ended) return undefined;
-        const filled = this.#fill();
-        await (signal === undefined ? filled : unlessAborted(filled, signal));
-      }
-    } finally {
-      release();
-    }
+  next(options) {
+    return this.#pull.next(options?.signal);
   }
 
   /**
@@ -99,27 +72,13 @@ class Tail {
    *
    * @returns {AsyncGenerator<Record | Gap, void, undefined>}
    */
-  async *[Symbol.asyncIterator]() {
-    hold();
-    try {
-      for (;;) {
-        const next = this.#pop() ?? (await this.next());
-        if (next === undefined) return;
-        yield next;
-      }
-    } finally {
-      release();
-      this.close();
-    }
+  [Symbol.asyncIterator]() {
+    return this.#pull[Symbol.asyncIterator]();
   }
 
   /** Ends the tail: whoever waits for it gets `undefined`. */
   close() {
-    this.#forgetSignal();
-    this.#rows = [];
-    this.#next = 0;
-    this.#ended = true;
-    this.#native.close();
+    this.#pull.close();
   }
 
   /**
@@ -130,33 +89,16 @@ class Tail {
   async [Symbol.asyncDispose]() {
     this.close();
   }
+}
 
-  #pop() {
-    if (this.#next === this.#rows.length) return undefined;
-    const row = this.#rows[this.#next++];
-    return row[0] === undefined ? new Gap(row[1], row[2]) : new Record(row);
-  }
-
-  #fill() {
-    if (this.#filling === undefined) {
-      this.#filling = callFor(this, (slot) => this.#native.take(slot), Tail.#filled);
-    }
-    return this.#filling;
-  }
-
-  /**
-   * @param {Tail} tail
-   * @param {import('./native').TailedRow[] | undefined} rows
-   * @param {unknown} [failure]
-   */
-  static #filled(tail, rows, failure) {
-    tail.#filling = undefined;
-    if (tail.#ended) return;
-    tail.#failure = failure;
-    tail.#ended = rows === undefined;
-    tail.#rows = rows ?? [];
-    tail.#next = 0;
-  }
+/**
+ * @param {import('./native').TailedRow[]} rows
+ * @param {number} at
+ * @returns {Record | Gap}
+ */
+function tailed(rows, at) {
+  const row = rows[at];
+  return row[0] === undefined ? new Gap(row[1], row[2]) : new Record(row);
 }
 
 module.exports = { Gap, Tail };

@@ -23,6 +23,12 @@ const declared = [
   'notice',
   'consumer',
   'tail',
+  'event',
+  'subscriber',
+  'reduction',
+  'listener',
+  'cancel',
+  'events',
   'stream',
   'client',
   'ids',
@@ -92,6 +98,13 @@ ${optionMembers(native.consumerOptionNames(), 'group/options.rs')}
   signal?: AbortSignal | undefined;
 }
 
+/** How a subscriber hears a listener's events. */
+export interface SubscriberOptions {
+${optionMembers(native.subscriberOptionNames(), 'events/options.rs')}
+  /** Closes it later. */
+  signal?: AbortSignal | undefined;
+}
+
 /** What a notice is about. */
 export type NoticeKind =
 ${native
@@ -107,7 +120,7 @@ ${native
 function withoutTypes(comment) {
   const kept = comment
     .split('\n')
-    .filter((line) => !/@(type|readonly|override|overload)\b/.test(line))
+    .filter((line) => !/@(type|template|readonly|override|overload)\b/.test(line))
     .map((line) =>
       line.replace(
         /@(param|returns) \{.*\}(?: \[?(\w+)\]?)?/,

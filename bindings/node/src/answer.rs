@@ -35,6 +35,29 @@ pub(crate) fn array(env: &Env, items: impl ExactSizeIterator<Item = Result<Value
     Ok(array)
 }
 
+/// A string where the bytes are valid UTF-8, and a buffer where they are not, so that no byte is lost.
+pub(crate) fn text_or_bytes(env: &Env, bytes: &[u8]) -> Result<Value> {
+    if bytes.is_ascii() {
+        return ascii(env, bytes);
+    }
+    match str::from_utf8(bytes) {
+        Ok(text) => value(env, text),
+        Err(_) => buffer(env, bytes),
+    }
+}
+
+/// A string of bytes that are all ASCII, which needs no decoding.
+fn ascii(env: &Env, bytes: &[u8]) -> Result<Value> {
+    let mut string = ptr::null_mut();
+    let length = isize::try_from(bytes.len()).unwrap_or(isize::MAX);
+    // SAFETY: as in `value`; the pointer is good for that many bytes.
+    unsafe {
+        let made = sys::napi_create_string_latin1(env.raw(), bytes.as_ptr().cast(), length, &mut string);
+        check_status!(made)?;
+    }
+    Ok(string)
+}
+
 fn buffer(env: &Env, bytes: &[u8]) -> Result<Value> {
     value(env, &BufferSlice::copy_from(env, bytes)?)
 }
@@ -117,10 +140,7 @@ pub(crate) fn row(env: &Env, record: &Record) -> Result<Value> {
         value(env, record.entry_id().to_string())?,
     ];
     for part in record.fields().iter().flat_map(|(name, value)| [name, value]) {
-        row.push(match str::from_utf8(part) {
-            Ok(text) => value(env, text)?,
-            Err(_) => buffer(env, part)?,
-        });
+        row.push(text_or_bytes(env, part)?);
     }
     array(env, row.into_iter().map(Ok))
 }

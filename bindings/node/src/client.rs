@@ -3,6 +3,7 @@
 use crate::answer::{ConnectionStatus, IntoJs, Spoken, Value, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
+use crate::events::NativeEvents;
 use crate::host::Host;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
@@ -52,6 +53,13 @@ impl NativeClient {
     pub fn stream(&self, env: Env, queue: String, name: String) -> Result<NativeStream> {
         let stream = or_throw(&env, self.client.stream(&queue, &name))?;
         Ok(NativeStream::new(stream, self.queue.clone()))
+    }
+
+    /// The events of a queue.
+    #[napi(catch_unwind)]
+    pub fn events(&self, env: Env, queue: String) -> Result<NativeEvents> {
+        let events = or_throw(&env, self.client.events(&queue))?;
+        Ok(NativeEvents::new(events, self.queue.clone()))
     }
 
     /// Makes one id.

@@ -7,14 +7,17 @@
 //! Every function catches panics, so that a defect ends in an exception of its caller.
 
 pub mod answer;
+pub mod cancel;
 pub mod client;
 mod completion;
 pub mod consumer;
 mod error;
+pub mod events;
 pub mod groups;
 pub mod host;
 pub mod id;
 pub mod keyspace;
+pub mod listener;
 mod packed;
 pub mod reader;
 pub mod stream;
@@ -46,6 +49,12 @@ pub fn option_names() -> Vec<&'static str> {
 #[napi(catch_unwind)]
 pub fn consumer_option_names() -> Vec<&'static str> {
     echomq::ConsumerOptions::NAMES.to_vec()
+}
+
+/// The names of all options of a subscriber.
+#[napi(catch_unwind)]
+pub fn subscriber_option_names() -> Vec<&'static str> {
+    echomq::SubscriberOptions::NAMES.to_vec()
 }
 
 /// Every kind of notice.

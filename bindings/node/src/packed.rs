@@ -63,13 +63,7 @@ impl Packed {
 
     /// The lists as fields of records.
     pub(crate) fn records(&self) -> impl Iterator<Item = Fields> {
-        self.lists().map(|mut parts| {
-            let mut fields = Fields::with_capacity(parts.lengths.len() / 2, parts.bytes.len());
-            while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-                fields.push(name, value);
-            }
-            fields
-        })
+        self.lists().map(List::fields)
     }
 
     /// The fields of the only record.
@@ -82,6 +76,20 @@ impl Packed {
 pub(crate) struct List<'a> {
     lengths: &'a [u32],
     bytes: &'a [u8],
+}
+
+impl<'a> List<'a> {
+    /// The parts as the fields of a record.
+    pub(crate) fn fields(self) -> Fields {
+        let mut fields = Fields::with_capacity(self.lengths.len() / 2, self.bytes.len());
+        self.pairs().for_each(|(name, value)| fields.push(name, value));
+        fields
+    }
+
+    /// The parts as names and values.
+    pub(crate) fn pairs(mut self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        std::iter::from_fn(move || Some((self.next()?, self.next()?)))
+    }
 }
 
 impl<'a> Iterator for List<'a> {

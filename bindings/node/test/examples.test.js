@@ -27,7 +27,9 @@ describe('examples in the documentation', () => {
       const client = await at.connect();
       const stream = client.stream('codemojex', `example-${all.findIndex((example) => example.name === name)}`);
       await stream.append({ kind: 'guessed' });
-      const given = { ...echomq, client, stream, echomq };
+      // What examples print would get among what the tests report.
+      const console = { log() {}, error() {} };
+      const given = { ...echomq, client, stream, events: client.events('codemojex'), echomq, console };
       const local = source
         .replaceAll('redis://localhost', at.server.url)
         .replace(/^import \{ (.*) \} from 'echomq';$/m, 'const { $1 } = echomq;');

@@ -1,5 +1,6 @@
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
+const { until } = require('./server');
 const { child, suite } = require('./suite');
 
 /** A script that ended by itself, and quietly. */
@@ -16,6 +17,47 @@ describe('the life of a process', () => {
     const ended = await child(script, { url: url() });
     endedWell(ended);
     assert.equal(ended.stdout, 'open\n');
+  });
+
+  test('listeners, reductions and tokens do not keep it alive', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const events = client.events('life');
+        const listener = await events.listen();
+        listener.subscribe();
+        listener.reduce((count) => count + 1, 0);
+        const token = await events.watch('JOB000xY9Wvvcd');
+        token.signal.addEventListener('abort', () => {});
+        await events.publish('added', 'JOB000xY9Wvvcd');
+        console.log('open');
+      })();`;
+    const ended = await child(script, { url: url() });
+    endedWell(ended);
+    assert.equal(ended.stdout, 'open\n');
+  });
+
+  test('a loop over a subscriber keeps it alive, and no longer', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const listener = await client.events('loop').listen();
+        console.log('listening');
+        for await (const heard of listener.subscribe()) {
+          console.log(heard.name);
+          if (heard.name === 'completed') break;
+        }
+      })();`;
+    const ended = child(script, { url: url() });
+    const events = (await at.connect()).events('loop');
+    let gone = false;
+    ended.finally(() => {
+      gone = true;
+    });
+    await until('it listens', async () => (await events.publish('added', 'JOB000xY9Wvvcd')) === 1);
+    await until('it ends', async () => (await events.publish('completed', 'JOB000xY9Wvvcd')) === 0 && gone);
+    endedWell(await ended);
+    assert.match((await ended).stdout, /^listening\n(added\n)*completed\n$/);
   });
 
   test('a call that waits keeps it alive, and no longer', async () => {
@@ -103,7 +145,6 @@ describe('the life of a process', () => {
       written += data;
     });
     const line = async (count) => {
-      const { until } = require('./server');
       await until(`it wrote ${count} lines, not ${written}`, () => written.split('\n').length > count);
     };
     const gone = require('node:events').once(started, 'exit');

@@ -30,6 +30,7 @@ describe('memory', () => {
     const flags = ['--expose-gc', '--max-semi-space-size=1'];
     const { code, signal, stdout, stderr } = await child(`${GROWTH}\n${script}`, { url, flags });
     assert.deepEqual({ code, signal, stderr }, { code: 0, signal: null, stderr: '' });
+    assert.match(stdout, /^-?\d+\n$/);
     return Number(stdout);
   }
 
@@ -109,6 +110,113 @@ describe('memory', () => {
       })();`;
     const bytes = await grownBy(script, at.server.url);
     assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
+  });
+
+  test('2 000 listeners, watches and reductions, and 200 000 events heard, leave nothing behind', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const events = client.events('memory');
+        const job = 'JOB000xY9Wvvcd';
+        const listeners = async (times) => {
+          for (let n = 0; n < times; n += 10) {
+            await Promise.all(Array.from({ length: 10 }, async () => {
+              const listener = await events.listen();
+              const subscribers = [listener.subscribe(), listener.subscribe()];
+              const waiting = subscribers.map((subscriber) => subscriber.next());
+              const reduction = listener.reduce((count) => count + 1, 0);
+              const token = await events.watch(job);
+              token.signal.onabort = () => {};
+              // It comes when some are closed and forgotten.
+              events.publish('added', job);
+              subscribers[0].close();
+              listener.close();
+              await Promise.all(waiting);
+              await reduction[Symbol.asyncDispose]();
+              token.signal.onabort = null;
+            }));
+          }
+        };
+        const heard = async (times) => {
+          const listener = await events.listen();
+          const subscriber = listener.subscribe({ buffer: 2000 });
+          const count = listener.reduce((count, event) => count + Number(event.get('n')), 0, { buffer: 2000 });
+          for (let n = 0; n < times; n += 1000) {
+            const calls = Array.from({ length: 1000 }, () => events.publish('added', job, { n: '1' }));
+            for (let left = 1000; left > 0; left--) await subscriber.next();
+            await Promise.all(calls);
+          }
+          listener.close();
+          await count[Symbol.asyncDispose]();
+          if (count.state !== times) throw new Error(String(count.state));
+        };
+        const work = async (times) => {
+          await listeners(times);
+          await heard(100 * times);
+        };
+        console.log(await growth(work, 500, 2_000));
+        await client.close(1000);
+      })();`;
+    const bytes = await grownBy(script, at.server.url);
+    assert.ok(bytes < 10 * MEGABYTE, `grown by ${bytes} bytes`);
+  });
+
+  test('listeners, subscribers and tokens that are forgotten are let go of, and a token that is listened to is not', async () => {
+    const script = `
+      (async () => {
+        const client = await echomq.Client.connect(url, { nodeId: 1 });
+        const job = 'JOB000xY9Wvvcd';
+        const forget = async (queue) => {
+          const events = client.events(queue);
+          const listener = await events.listen({ signal: new AbortController().signal });
+          await listener.subscribe().next({ signal: AbortSignal.timeout(1) }).catch(() => {});
+          const token = await events.watch(job);
+          echomq.CancelToken.from(token.signal).signal.aborted;
+          const heard = () => {};
+          token.signal.addEventListener('abort', heard);
+          token.signal.removeEventListener('abort', heard);
+        };
+        for (let n = 0; n < 50; n++) await forget('forgotten' + n);
+        const listenedTo = async () => {
+          const { signal } = await client.events('kept').watch(job);
+          return new Promise((resolve) => signal.addEventListener('abort', () => resolve(signal.reason.reason)));
+        };
+        const kept = listenedTo();
+        const channels = async () => (await client.command(['PUBSUB', 'CHANNELS'])).join();
+        while ((await channels()) !== 'emq:{kept}:events') {
+          gc();
+          await new Promise(setImmediate);
+        }
+        for (let n = 0; n < 5; n++) {
+          gc();
+          await new Promise(setImmediate);
+        }
+        await client.events('kept').cancel(job, 'kept');
+        if ((await kept) !== 'kept') throw new Error('not told');
+        console.log(0);
+      })();`;
+    assert.equal(await grownBy(script, at.server.url), 0);
+  });
+
+  test('a long-lived signal keeps none of the tokens that were made of it', async () => {
+    const script = `
+      const { signal } = new AbortController();
+      let left = 1000;
+      const gone = new FinalizationRegistry(() => left--);
+      for (let n = 0; n < 1000; n++) {
+        const token = echomq.CancelToken.from(signal);
+        gone.register(token);
+        gone.register(token.signal);
+        left++;
+      }
+      (async () => {
+        while (left > 0) {
+          gc();
+          await new Promise(setImmediate);
+        }
+        console.log(signal.aborted ? 1 : 0);
+      })();`;
+    assert.equal(await grownBy(script, at.server.url), 0);
   });
 
   test('consumers and tails that are forgotten without being stopped are let go of, with their connections', async () => {

@@ -42,6 +42,8 @@ function parse(bytes, at) {
 class Plain {
   #socket;
   #waiting = [];
+  /** What came without being asked for: the messages of a channel. */
+  #messages = [];
   #bytes = Buffer.alloc(0);
 
   constructor(port) {
@@ -73,6 +75,16 @@ class Plain {
     return asText(await this.command(...parts));
   }
 
+  /** Subscribes to a channel; answers a function that answers the bytes of the next message. No command can follow. */
+  async subscribe(channel) {
+    await this.command('SUBSCRIBE', channel);
+    return async () => {
+      const waiting = () => new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
+      const [, , payload] = this.#messages.shift() ?? (await waiting());
+      return payload;
+    };
+  }
+
   close() {
     this.#socket.destroy();
   }
@@ -83,7 +95,8 @@ class Plain {
     for (let reply = parse(this.#bytes, at); reply !== undefined; reply = parse(this.#bytes, at)) {
       at = reply[1];
       const waiter = this.#waiting.shift();
-      if (reply[0] instanceof ServerError) waiter.reject(reply[0]);
+      if (waiter === undefined) this.#messages.push(reply[0]);
+      else if (reply[0] instanceof ServerError) waiter.reject(reply[0]);
       else waiter.resolve(reply[0]);
       if (at === this.#bytes.length) break;
     }

@@ -1,7 +1,10 @@
 // A user's program, compiled strictly by the tests as an ES module and as a CommonJS module. It is not run.
 
 import {
+  type Announced,
   BrandedId,
+  Cancelled,
+  CancelToken,
   Client,
   type Code,
   type ConnectOptions,
@@ -9,22 +12,31 @@ import {
   type ConsumerInfo,
   type ConsumerOptions,
   coreVersion,
+  type Decided,
   type Delivery,
   EchoMQError,
   EntryId,
+  Event,
+  EventGap,
   EventId,
+  type Events,
   type Fields,
   Gap,
   type GroupInfo,
+  type Heard,
   Keyspace,
+  type Listener,
+  type ListenerStatus,
   NonmonotonicError,
   type NoticeKind,
   type Reader,
   type Record,
+  type Reduction,
   type Reply,
   type Start,
   type Status,
   type Stream,
+  type Subscriber,
   type Tail,
   version,
 } from 'echomq';
@@ -119,6 +131,61 @@ async function consume(stream: Stream): Promise<void> {
   console.log(next, left, groups, lag, consumers, made, swept, removed, letters, id, ids);
 }
 
+async function listen(client: Client): Promise<void> {
+  const events: Events = client.events('codemojex');
+  const listened: number = await events.publish('failed', 'JOB000xY9Wvvcd', { attempts: '3' }, {});
+  await events.publish('failed', 'JOB000xY9Wvvcd', [['attempts', new Uint8Array(1)]]);
+  await events.updateProgress('JOB000xY9Wvvcd', '50');
+  const announced: Announced = await events.appendAndPublish('games', { k: 'v' }, 'completed', 'JOB000xY9Wvvcd');
+  const undecided: Decided<string> | undefined = await events.afterVerdict(
+    async (): Promise<string | undefined> => 'won',
+    'completed',
+    'JOB000xY9Wvvcd',
+  );
+  const decided: Decided<number> = await events.afterVerdict(() => 5, 'completed', 'JOB000xY9Wvvcd');
+
+  const listener: Listener = await events.listen({ signal: AbortSignal.timeout(1) });
+  const status: ListenerStatus = listener.status;
+  const subscriber: Subscriber = listener.subscribe({ buffer: 10, signal: AbortSignal.timeout(1) });
+  const disposables: AsyncDisposable[] = [listener, subscriber];
+  for await (const heard of subscriber) {
+    if (heard instanceof EventGap) console.log(heard.missed.toFixed(), heard.reconnected);
+    else {
+      const job: string | null = heard.job;
+      const bytes: Buffer = heard.payload;
+      const attempts: string | undefined = heard.members.attempts ?? heard.get('attempts');
+      console.log(heard.name, job, bytes, attempts);
+    }
+  }
+  const heard: Heard | undefined = await subscriber.next({ signal: AbortSignal.timeout(1) });
+  const count: Reduction<number> = listener.reduce(
+    async (count, heard) => (heard instanceof Event ? count + 1 : count),
+    0,
+    { buffer: 5, onFailure: (failure: unknown, heard: Heard) => console.log(failure, heard) },
+  );
+  const names: Reduction<Set<string>> = listener.reduce((names) => names, new Set<string>());
+  console.log(count.state.toFixed(), count.failures, count.lastFailure, count.error?.code, names.state);
+
+  const cancelled: number = await events.cancel('JOB000xY9Wvvcd', 'too late', { ttl: 1000 });
+  const token: CancelToken = await events.watch('JOB000xY9Wvvcd');
+  const reason: string | undefined = CancelToken.from(token.signal).reason;
+  const first: boolean = new CancelToken().cancel('first');
+  try {
+    token.throwIfCancelled();
+  } catch (error) {
+    if (error instanceof Cancelled) console.log(error.reason);
+  }
+  console.log(
+    listened,
+    announced.id,
+    announced.published,
+    announced.error?.code,
+    undecided?.verdict,
+    decided.published,
+  );
+  console.log(status.resubscriptions, disposables, heard, cancelled, token.cancelled, token.watchError, reason, first);
+}
+
 function explain(error: unknown): Code | undefined {
   if (error instanceof NonmonotonicError) {
     const code: 'nonmonotonic' = error.code;
@@ -156,8 +223,16 @@ async function mistakes(client: Client, stream: Stream): Promise<void> {
   await stream.consumer({ group: 'g' });
   // @ts-expect-error an instant is a Date
   await stream.tail(0);
+  // @ts-expect-error the value of a member is text or bytes
+  await client.events('q').publish('failed', 'JOB000xY9Wvvcd', { attempts: 3 });
+  // @ts-expect-error a gap has no name
+  (await client.events('q').listen()).reduce((count, heard) => (heard.name ? count + 1 : count), 0);
+  // @ts-expect-error a state stays of its type
+  (await client.events('q').listen()).reduce(() => 'x', 0);
+  // @ts-expect-error a reason is text
+  new CancelToken().cancel(new Error('x'));
   // @ts-expect-error the answer of a read-only kind
   client.status.connected.toFixed();
 }
 
-console.log(program, consume, explain, mistakes, at, seq, slot, version, coreVersion);
+console.log(program, consume, listen, explain, mistakes, at, seq, slot, version, coreVersion);

@@ -67,8 +67,23 @@ const CONSUMING = `
     const write = async () => {
       for (;;) await stream.appendBatch(Array(50).fill({ k: 'v' }), { sequenced: true });
     };
+    const events = client.events('workers');
+    const job = 'JOB000xY9Wvvcd';
+    const listener = await events.listen();
+    listener.reduce(handler, undefined, { onFailure: () => {} });
+    const listen = async () => {
+      for await (const heard of listener.subscribe()) if (heard.name === undefined) break;
+    };
+    const publish = async () => {
+      for (;;) {
+        const token = await events.watch(job);
+        token.signal.addEventListener('abort', () => {});
+        await Promise.all(Array.from({ length: 50 }, () => events.publish('added', job)));
+        await events.cancel(job, 'enough', { ttl: 1 });
+      }
+    };
     parentPort.postMessage('working');
-    await Promise.all([loop(), follow(), tell(), consumer.run(handler), write()]);
+    await Promise.all([loop(), follow(), tell(), consumer.run(handler), write(), listen(), publish()]);
   })();
 `;
 

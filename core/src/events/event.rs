@@ -1,8 +1,9 @@
 //! An event as a listener hears it.
 
-use super::members::Members;
+use super::members::{Members, Name};
 use super::signal::{EVENT, JOB};
 use crate::id::branded::BrandedId;
+use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -19,14 +20,15 @@ pub struct Event(Arc<Heard>);
 
 struct Heard {
     payload: Vec<u8>,
-    parsed: OnceLock<Parsed>,
+    about: OnceLock<About>,
+    members: OnceLock<Vec<(String, String)>>,
 }
 
+/// What nearly everyone asks for.
 #[derive(Default)]
-struct Parsed {
-    members: Vec<(String, String)>,
-    /// Whether the member `event` is a text.
-    named: bool,
+struct About {
+    /// Where the member `event` is a text.
+    name: Option<String>,
     job: Option<BrandedId>,
 }
 
@@ -38,30 +40,32 @@ impl Event {
     /// assert_eq!((event.name(), event.get("attempts")), ("failed", Some("3")));
     /// ```
     pub fn new(payload: Vec<u8>) -> Self {
-        Self(Arc::new(Heard { payload, parsed: OnceLock::new() }))
+        Self(Arc::new(Heard { payload, about: OnceLock::new(), members: OnceLock::new() }))
     }
 
     /// The event's name; `unknown` for what is no JSON object or has none.
     pub fn name(&self) -> &str {
-        let named = self.parsed().named.then(|| self.get(EVENT)).flatten();
-        named.unwrap_or(UNKNOWN)
+        self.about().name.as_deref().unwrap_or(UNKNOWN)
     }
 
     /// The job that it is about, where the payload has a well-formed one.
     pub fn job(&self) -> Option<BrandedId> {
-        self.parsed().job
+        self.about().job
     }
 
     /// The value of a member; of one that is there twice, which this bus does not write, the last. A value that is no string,
     /// which it does not write either, is given as its JSON text.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let members = &self.parsed().members;
-        members.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.members().iter().rfind(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
     /// All members in their order, `event` and `job` among them; none for what is no JSON object. See [`Event::get`].
     pub fn members(&self) -> &[(String, String)] {
-        &self.parsed().members
+        self.0.members.get_or_init(|| {
+            let text = |value| string(value).unwrap_or_else(|| value.get().to_owned());
+            let members = self.read().unwrap_or_default().into_iter();
+            members.map(|(Name(name), value)| (name.into_owned(), text(value))).collect()
+        })
     }
 
     /// The bytes as they came.
@@ -69,28 +73,29 @@ impl Event {
         &self.0.payload
     }
 
-    fn parsed(&self) -> &Parsed {
-        self.0.parsed.get_or_init(|| Parsed::read(&self.0.payload).unwrap_or_default())
+    fn about(&self) -> &About {
+        self.0.about.get_or_init(|| {
+            let mut about = About::default();
+            for (Name(name), value) in self.read().unwrap_or_default() {
+                match &*name {
+                    EVENT => about.name = string(value),
+                    JOB => about.job = string(value).and_then(|job| BrandedId::parse(job).ok()),
+                    _ => {}
+                }
+            }
+            about
+        })
+    }
+
+    /// The members of a JSON object.
+    fn read(&self) -> serde_json::Result<Vec<(Name<'_>, &RawValue)>> {
+        serde_json::from_slice(self.payload()).map(|Members(members)| members)
     }
 }
 
-impl Parsed {
-    /// What a JSON object says; nothing of what is none.
-    fn read(payload: &[u8]) -> serde_json::Result<Self> {
-        let Members(members) = serde_json::from_slice(payload)?;
-        let mut parsed = Self { members: Vec::with_capacity(members.len()), named: false, job: None };
-        for (name, value) in members {
-            let is_string = value.get().starts_with('"');
-            let text = if is_string { serde_json::from_str(value.get())? } else { value.get().to_owned() };
-            match name.as_str() {
-                EVENT => parsed.named = is_string,
-                JOB => parsed.job = BrandedId::parse(&text).ok().filter(|_| is_string),
-                _ => {}
-            }
-            parsed.members.push((name, text));
-        }
-        Ok(parsed)
-    }
+/// What a JSON string says; nothing of what is none, or has half a surrogate in it.
+fn string(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok()
 }
 
 impl PartialEq for Event {
@@ -163,6 +168,18 @@ mod tests {
         assert_eq!((event.name(), event.job(), event.get("job")), ("two", None, Some("7")));
         assert_eq!(event.members().len(), 4);
         assert_eq!(heard(br#"{"event":"one","event":7}"#).name(), "unknown");
+    }
+
+    #[test]
+    fn half_a_surrogate_is_given_as_it_is_written() {
+        let event = heard(
+            br#"{"event":"x","half":"\ud800","whole":"\ud83d\ude00","\u006a\u006Fb":"JOB000xY9Wvvcd"}"#,
+        );
+        assert_eq!(
+            (event.name(), event.get("half"), event.get("whole")),
+            ("x", Some(r#""\ud800""#), Some("😀"))
+        );
+        assert!(event.job().is_some());
     }
 
     proptest! {

@@ -72,6 +72,12 @@ impl Decoder {
     ///
     /// Fails for bytes that are no reply; the connection is of no use then.
     pub(crate) fn next(&mut self) -> io::Result<Option<Value>> {
+        if self.open.is_empty()
+            && let Some((message, length)) = message(&self.buffer[self.start..self.end])?
+        {
+            self.start += length;
+            return Ok(Some(message));
+        }
         while let Some((token, length)) = token(&self.buffer[self.start..self.end])? {
             self.start += length;
             let mut value = match token {
@@ -117,6 +123,16 @@ impl List {
             _ => Value::Array(self.items),
         })
     }
+}
+
+/// A whole message of a channel, the one kind of push that comes in great numbers, and how many bytes it has.
+fn message(bytes: &[u8]) -> io::Result<Option<(Value, usize)>> {
+    const BEGINNING: &[u8] = b">3\r\n$7\r\nmessage\r\n";
+    let Some(rest) = bytes.strip_prefix(BEGINNING) else { return Ok(None) };
+    let Some((Token::Value(channel), first)) = token(rest)? else { return Ok(None) };
+    let Some((Token::Value(payload), second)) = token(&rest[first..])? else { return Ok(None) };
+    let message = Value::Push { kind: PushKind::Message, data: vec![channel, payload] };
+    Ok(Some((message, BEGINNING.len() + first + second)))
 }
 
 fn pairs(mut items: impl Iterator<Item = Value>) -> Vec<(Value, Value)> {
