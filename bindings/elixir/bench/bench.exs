@@ -14,11 +14,20 @@ defmodule EchoMQ.Bench do
     {"single", "append, 1 in flight", 4_000, nil},
     {"flight", "append, 64 in flight", 64_000, 0.3},
     {"batch", "batch of 1000", 100_000, 0.7},
-    {"consume", "consume, count 100", 100_000, 0.5}
+    {"consume", "consume, count 100", 100_000, 0.5},
+    {"publish", "publish, 64 in flight", 64_000, nil},
+    {"deliver", "hear, 1 listener", 100_000, nil}
   ]
 
   @in_flight 64
   @batch 1_000
+  @job "JOB000xY9Wvvcd"
+  # The server publishes them itself, so that nobody else takes part.
+  @flood """
+  for n = 1, tonumber(ARGV[1]) do
+    redis.call('PUBLISH', KEYS[1], '{"event":"completed","job":"JOB000xY9Wvvcd","attempts":"1"}')
+  end
+  """
   @fields %{"kind" => "order.placed", "player" => "PLR0NgWEfAEJfs", "note" => String.duplicate("x", 130)}
 
   def main(arguments) do
@@ -65,6 +74,15 @@ defmodule EchoMQ.Bench do
     micros / 1_000_000
   end
 
+  defp seconds(:elixir, "deliver", events, bus, _core) do
+    {:ok, listener} = EchoMQ.Events.start_link(conn: bus, queue: "bench")
+    :ok = EchoMQ.Events.subscribe(listener, buffer: events)
+    {micros, :ok} = :timer.tc(fn -> hear(events, bus) end)
+    :ok = EchoMQ.Events.unsubscribe(listener)
+    GenServer.stop(listener)
+    micros / 1_000_000
+  end
+
   defp seconds(:elixir, load, records, bus, _core) do
     {micros, :ok} = :timer.tc(fn -> run(load, records, bus) end)
     micros / 1_000_000
@@ -87,6 +105,34 @@ defmodule EchoMQ.Bench do
       {:ok, results} = EchoMQ.Stream.append_batch(bus, "bench", "elixir", List.duplicate(@fields, @batch))
       true = Enum.all?(results, &match?({:ok, _}, &1))
     end)
+  end
+
+  defp run("publish", events, bus) do
+    1..@in_flight
+    |> Enum.map(fn _ ->
+      Task.async(fn ->
+        repeat(div(events, @in_flight), fn ->
+          {:ok, 0} = EchoMQ.Events.publish(bus, "bench", "completed", @job, attempts: "1")
+        end)
+      end)
+    end)
+    |> Task.await_many(:infinity)
+
+    :ok
+  end
+
+  defp hear(events, bus) do
+    flood =
+      Task.async(fn -> EchoMQ.Connector.command(bus, ["EVAL", @flood, 1, "emq:{bench}:events", events]) end)
+
+    repeat(events, fn ->
+      receive do
+        {:emq_event, "completed", %{"job" => @job}} -> :ok
+      end
+    end)
+
+    {:ok, nil} = Task.await(flood, :infinity)
+    :ok
   end
 
   # A handler that does nothing but count. Its process is the only one that counts.
@@ -232,7 +278,7 @@ defmodule EchoMQ.Bench do
     head = ["load", "peer", "min/s", "median/s", "max/s", "echomq is", "aim"]
     table = table([head, ["---", "---", "---:", "---:", "---:", "---:", "---"] | rows])
 
-    "Elixir #{System.version()} on OTP #{System.otp_release()}: records a second, #{rounds} rounds in " <>
+    "Elixir #{System.version()} on OTP #{System.otp_release()}: records or events a second, #{rounds} rounds in " <>
       "turns. Only ratios within one run mean anything.\n\n#{table}\n"
   end
 

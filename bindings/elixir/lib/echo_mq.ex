@@ -11,6 +11,8 @@ defmodule EchoMQ do
     * `EchoMQ.StreamConsumer` - handling the entries of a stream in a consumer group
     * `EchoMQ.PullConsumer`, `EchoMQ.Tail` - the same and following, step by step
     * `EchoMQ.Group` - looking at consumer groups, moving and removing them
+    * `EchoMQ.Events` - lifecycle events, published and forgotten, and hearing them
+    * `EchoMQ.Cancel` - cancelling jobs cooperatively, in this process or in any
     * `EchoMQ.Stream.Id` - what an id says
     * `EchoMQ.Keyspace` - the keys on the server
     * `EchoMQ.Error` - what can go wrong, one code a cause

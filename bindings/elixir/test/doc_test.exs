@@ -2,8 +2,10 @@ defmodule EchoMQ.DocTest do
   use EchoMQ.Test.Case, async: false
 
   doctest EchoMQ
+  doctest EchoMQ.Cancel
   doctest EchoMQ.Connector
   doctest EchoMQ.Error
+  doctest EchoMQ.Events
   doctest EchoMQ.Group
   doctest EchoMQ.Keyspace
   doctest EchoMQ.Notice

@@ -4,6 +4,7 @@ defmodule EchoMQ.Application do
 
   @impl true
   def start(_type, _arguments) do
-    Supervisor.start_link([EchoMQ.Connector.Table], strategy: :one_for_one, name: EchoMQ.Supervisor)
+    children = [EchoMQ.Connector.Table, EchoMQ.Events.Shared]
+    Supervisor.start_link(children, strategy: :one_for_one, name: EchoMQ.Supervisor)
   end
 end

@@ -25,6 +25,7 @@ defmodule EchoMQ.Connector do
   | `:timeout` | milliseconds until a call fails | 5 000 |
   | `:connect_timeout` | milliseconds for one attempt to connect | 5 000 |
   | `:reconnect_min`, `:reconnect_max` | milliseconds between attempts, doubling | 50, 2 000 |
+  | `:heartbeat` | milliseconds that a connection which listens may be silent before it is asked for a sign of life; silent for as long again, it is given up | 1 000 |
   | `:max_record_bytes` | bytes of names and values in one record | 1 048 576 |
   | `:max_in_flight` | commands that wait for their answers before calls are refused | 65 536 |
   | `:max_clock_ahead` | milliseconds that this host's clock may be ahead of the server's, or `:none` | 60 000 |
@@ -56,8 +57,13 @@ defmodule EchoMQ.Connector do
           | {:name, GenServer.name()}
           | {:username | :password | :client_name | :claim_version | :tls_ca | :tls_certificate | :tls_key,
              String.t()}
-          | {:database | :node_id | :timeout | :connect_timeout | :reconnect_min | :reconnect_max,
-             non_neg_integer()}
+          | {:database
+             | :node_id
+             | :timeout
+             | :connect_timeout
+             | :reconnect_min
+             | :reconnect_max
+             | :heartbeat, non_neg_integer()}
           | {:max_record_bytes | :max_in_flight | :clock, non_neg_integer()}
           | {:max_clock_ahead, non_neg_integer() | :none}
           | {:protocol, :auto | 2 | 3}
@@ -202,9 +208,9 @@ defmodule EchoMQ.Connector do
   Takes no more calls, waits for those under way, closes the connection and ends the process.
 
   What is not done `within` that many milliseconds is given up; answers how many calls that were. With `:infinity` each
-  call has until its own `:timeout`. Consumers and tails end too: consumers have the same time for the messages in hand,
-  and with `:infinity` none, since one who waits here may have one in hand. Closing again answers 0. A supervisor that stops the process waits for the calls
-  under way as well, as long as its own shutdown time allows.
+  call has until its own `:timeout`. Consumers, tails and listeners end too: consumers have the same time for the
+  messages in hand, and with `:infinity` none, since one who waits here may have one in hand. Closing again answers 0. A
+  supervisor that stops the process waits for the calls under way as well, as long as its own shutdown time allows.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> EchoMQ.Connector.close(bus, 5_000)

@@ -215,6 +215,69 @@ defmodule EchoMQ.Native do
   @spec leave(hand(), binary()) :: :ok
   def leave(_hand, _reason), do: unloaded()
 
+  # An event is its name, its job and its further members.
+  @type event :: {binary(), binary(), term()}
+  @type listener :: reference()
+  @type hearing :: reference()
+  @type cancel_token :: reference()
+
+  @spec publish(tag(), client(), binary(), event()) :: {:ok, non_neg_integer()} | refusal() | :pending
+  def publish(_tag, _client, _queue, _event), do: unloaded()
+
+  @spec update_progress(tag(), client(), binary(), binary(), binary()) ::
+          {:ok, non_neg_integer()} | refusal() | :pending
+  def update_progress(_tag, _client, _queue, _job, _progress), do: unloaded()
+
+  @spec append_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
+          {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
+  def append_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
+
+  @spec append_sequenced_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
+          {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
+  def append_sequenced_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
+  @spec check_event(tag(), client(), binary(), event()) :: {:ok, reference()} | refusal() | :pending
+  def check_event(_tag, _client, _queue, _event), do: unloaded()
+  @spec publish_checked(tag(), reference()) :: {:ok, non_neg_integer()} | refusal() | :pending
+  def publish_checked(_tag, _checked), do: unloaded()
+
+  @spec listen(tag(), client(), binary()) :: {:ok, listener()} | refusal() | :pending
+  def listen(_tag, _client, _queue), do: unloaded()
+  @spec listener_status(listener()) :: {String.t(), boolean(), non_neg_integer(), EchoMQ.Error.t() | nil}
+  def listener_status(_listener), do: unloaded()
+  @spec until_listener_ends(tag(), listener()) :: :ok | refusal() | :pending
+  def until_listener_ends(_tag, _listener), do: unloaded()
+
+  @spec subscribe(listener(), [{String.t(), String.t()}], boolean()) ::
+          {:ok, {hearing(), pos_integer()}} | refusal()
+  def subscribe(_listener, _named, _raw), do: unloaded()
+  @spec subscriber_option_names() :: [String.t()]
+  def subscriber_option_names, do: unloaded()
+  @spec unsubscribe(hearing()) :: :ok
+  def unsubscribe(_hearing), do: unloaded()
+  @spec take_events(tag(), hearing(), pos_integer()) :: {:ok, list() | nil} | refusal() | :pending
+  def take_events(_tag, _hearing, _max), do: unloaded()
+  @spec feed(tag(), hearing(), pid(), pos_integer() | :all) :: :spent | :ended | :pending
+  def feed(_tag, _hearing, _process, _room), do: unloaded()
+
+  @spec cancel_token() :: cancel_token()
+  def cancel_token, do: unloaded()
+  @spec trip(cancel_token(), binary()) :: String.t()
+  def trip(_token, _reason), do: unloaded()
+  @spec cancel_reason(cancel_token()) :: String.t() | nil
+  def cancel_reason(_token), do: unloaded()
+  @spec await_cancel(tag(), cancel_token(), timeout()) :: {:ok, String.t() | nil} | refusal() | :pending
+  def await_cancel(_tag, _token, _within), do: unloaded()
+  @spec notify_cancel(cancel_token(), pid(), reference()) :: :ok
+  def notify_cancel(_token, _process, _reference), do: unloaded()
+  @spec watch_error(cancel_token()) :: EchoMQ.Error.t() | nil
+  def watch_error(_token), do: unloaded()
+
+  @spec cancel_job(tag(), client(), binary(), binary(), binary(), non_neg_integer() | nil) ::
+          {:ok, non_neg_integer()} | refusal() | :pending
+  def cancel_job(_tag, _client, _queue, _job, _reason, _time_to_live), do: unloaded()
+  @spec watch(tag(), client(), binary(), binary()) :: {:ok, cancel_token()} | refusal() | :pending
+  def watch(_tag, _client, _queue, _job), do: unloaded()
+
   @spec groups(tag(), client(), binary(), binary()) :: {:ok, [EchoMQ.Group.t()]} | refusal() | :pending
   def groups(_tag, _client, _queue, _name), do: unloaded()
 

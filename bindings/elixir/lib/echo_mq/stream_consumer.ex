@@ -87,7 +87,7 @@ defmodule EchoMQ.StreamConsumer do
 
   use GenServer
 
-  alias EchoMQ.{Connector, Error, Message, Native, Notice, PullConsumer}
+  alias EchoMQ.{Connector, Error, Message, Native, Notice, PullConsumer, Report}
   alias EchoMQ.StreamConsumer.{Notifier, Options, Worker}
 
   require Logger
@@ -344,15 +344,8 @@ defmodule EchoMQ.StreamConsumer do
     %{state | notifier: :proc_lib.spawn_link(Notifier, :run, [state.native, self(), state.on_notice, report])}
   end
 
-  # It is no dependency: it is used where it is there.
   defp telemetry(event, state) do
-    if Code.ensure_loaded?(:telemetry) do
-      about = Map.take(state, [:queue, :stream, :group, :consumer])
-
-      fn measurements, metadata ->
-        apply(:telemetry, :execute, [[:echo_mq, :consumer, event], measurements, Map.merge(about, metadata)])
-      end
-    end
+    Report.telemetry([:consumer, event], Map.take(state, [:queue, :stream, :group, :consumer]))
   end
 
   @impl true

@@ -1,11 +1,15 @@
 //! What the Elixir face is measured against: the same rounds on the core itself.
 //!
-//! Started with a URL. Each line of its input is a round, `single`, `flight`, `batch` or `consume` and a number of records;
-//! the answer is the seconds that it took. `flight` keeps 64 appends on their way, `batch` appends 1 000 records at a time,
-//! `consume` reads with `count` 100 and acknowledges. `latency` consumes what it appends at 1 000 records a second, and
+//! Started with a URL. Each line of its input is a round, `single`, `flight`, `batch`, `consume`, `publish` or `deliver` and a
+//! number of records or events; the answer is the seconds that it took. `flight` keeps 64 appends on their way, `batch` appends
+//! 1 000 records at a time, `consume` reads with `count` 100 and acknowledges. `publish` keeps 64 events on their way, and
+//! `deliver` hears what the server itself publishes. `latency` consumes what it appends at 1 000 records a second, and
 //! answers the seconds from append to handler for half of them and for 99 of 100.
 
-use echomq::{Client, ConsumerOptions, Message, Options, Start, Stream};
+use echomq::{
+    Client, ConsumerOptions, Event, Events, Heard, Message, Options, Signal, Start, Stream, Subscriber,
+    SubscriberOptions,
+};
 use std::error::Error;
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::{Duration, Instant};
@@ -15,6 +19,12 @@ use tokio::time::interval;
 
 const IN_FLIGHT: usize = 64;
 const BATCH: usize = 1_000;
+const JOB: &str = "JOB000xY9Wvvcd";
+const FLOOD: &str = r#"
+for n = 1, tonumber(ARGV[1]) do
+  redis.call('PUBLISH', KEYS[1], '{"event":"completed","job":"JOB000xY9Wvvcd","attempts":"1"}')
+end
+"#;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
@@ -37,6 +47,13 @@ fn main() -> Outcome {
         if round == "consume" {
             runtime.block_on(batches(stream.clone(), records))?;
         }
+        let events = client.events("bench")?;
+        let listener = match round {
+            "deliver" => Some(runtime.block_on(events.listen())?),
+            _ => None,
+        };
+        let subscriber =
+            listener.as_ref().map(|listener| listener.subscribe(SubscriberOptions::new().buffer(records)));
         // On the runtime, as a service of Rust would be.
         let stream = stream.clone();
         let begin = Instant::now();
@@ -45,6 +62,11 @@ fn main() -> Outcome {
             "flight" => runtime.spawn(in_flight(stream, records)),
             "batch" => runtime.spawn(batches(stream, records)),
             "consume" => runtime.spawn(consume(stream, records)),
+            "publish" => runtime.spawn(publish(events, records)),
+            "deliver" => {
+                let subscriber = subscriber.ok_or("nobody listens")??;
+                runtime.spawn(hear(client.clone(), subscriber, records))
+            }
             _ => return Err("no such round".into()),
         };
         runtime.block_on(done)??;
@@ -94,6 +116,41 @@ async fn consume(stream: Stream, records: usize) -> Outcome {
         }
     }
     Ok(consumer.flush().await?)
+}
+
+async fn publish(events: Events, count: usize) -> Outcome {
+    let mut tasks = JoinSet::new();
+    for _ in 0..IN_FLIGHT {
+        let events = events.clone();
+        tasks.spawn(async move {
+            for _ in 0..count / IN_FLIGHT {
+                events.publish(Signal::new("completed", JOB)?.with("attempts", "1")?).await?;
+            }
+            Outcome::Ok(())
+        });
+    }
+    while let Some(done) = tasks.join_next().await {
+        done??;
+    }
+    Ok(())
+}
+
+async fn hear(client: Client, subscriber: Subscriber, count: usize) -> Outcome {
+    let events = count.to_string();
+    let flood = tokio::spawn(client.command(["EVAL", FLOOD, "1", "emq:{bench}:events", &events]));
+    for _ in 0..count {
+        let heard = subscriber.next().await?.ok_or("the listener has ended")?;
+        match heard {
+            Heard::Event(event) if is_right(&event) => {}
+            _ => return Err("something else was heard".into()),
+        }
+    }
+    flood.await??;
+    Ok(())
+}
+
+fn is_right(event: &Event) -> bool {
+    event.name() == "completed" && event.get("job") == Some(JOB)
 }
 
 async fn latency(stream: Stream, records: usize) -> Result<[f64; 2], Box<dyn Error + Send + Sync>> {

@@ -49,6 +49,16 @@ impl Record {
 #[derive(Default)]
 pub(crate) struct Parts<'a>(Vec<Cow<'a, [u8]>>);
 
+/// The further members of an event, which are given as the fields of a record are.
+pub(crate) fn members(extra: Term<'_>) -> Result<Record, Refusal> {
+    Parts::default().record(extra).map_err(|refusal| match refusal {
+        Refusal::Argument(why) => {
+            Refusal::Argument(format!("the further members, as fields of a record: {why}"))
+        }
+        refusal => refusal,
+    })
+}
+
 impl<'a> Parts<'a> {
     /// Reads the fields of one record. Names are iodata or atoms, values iodata; a map gives them in its own order.
     pub(crate) fn record(&mut self, record: Term<'a>) -> Result<Record, Refusal> {

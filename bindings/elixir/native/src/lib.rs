@@ -5,16 +5,20 @@
 
 mod argument;
 mod batch;
+mod cancel;
 mod client;
 mod command;
 mod consumer;
 mod error;
+mod event;
+mod events;
 mod fault;
 mod fields;
 mod group;
 mod hand;
 mod id;
 mod keyspace;
+mod listener;
 mod message;
 mod reader;
 mod record;

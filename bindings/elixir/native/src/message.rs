@@ -42,7 +42,7 @@ impl<'a> Message<'_, 'a> {
 }
 
 /// A map; of several values of a key it has the last one.
-fn map<'a>(env: Env<'a>, keys: &[Term<'a>], values: &[Term<'a>]) -> Term<'a> {
+pub(crate) fn map<'a>(env: Env<'a>, keys: &[Term<'a>], values: &[Term<'a>]) -> Term<'a> {
     let put = |map: Term<'a>, (key, value): (&Term<'a>, &Term<'a>)| map.map_put(*key, *value).unwrap_or(map);
     // Refused where a key is there more than once.
     Term::map_from_term_arrays(env, keys, values)

@@ -74,7 +74,7 @@ impl Address {
 /// How many records or results are a lot: more are handled neither on a scheduler nor on the thread of the connections.
 pub(crate) const LARGE: usize = 2_048;
 
-type Delivery = Box<dyn FnOnce() + Send>;
+pub(crate) type Delivery = Box<dyn FnOnce() + Send>;
 
 static HEAP: Mutex<Vec<Delivery>> = Mutex::new(Vec::new());
 
@@ -82,7 +82,8 @@ fn heap() -> std::sync::MutexGuard<'static, Vec<Delivery>> {
     HEAP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn deliver(delivery: Delivery) {
+/// Has a message sent, from a thread of the runtime.
+pub(crate) fn deliver(delivery: Delivery) {
     let mut waiting = heap();
     waiting.push(delivery);
     let first = waiting.len() == 1;

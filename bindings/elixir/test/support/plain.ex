@@ -15,6 +15,18 @@ defmodule EchoMQ.Test.Plain do
     reply(socket)
   end
 
+  @doc "Subscribes to a channel; `heard/1` is for this socket alone then."
+  def listen(socket, channel) do
+    ["subscribe", ^channel, 1] = command(socket, ["SUBSCRIBE", channel])
+    socket
+  end
+
+  @doc "Waits for the next payload on the channel that the socket listens to."
+  def heard(socket) do
+    ["message", _channel, payload] = reply(socket)
+    payload
+  end
+
   defp reply(socket) do
     {:ok, <<kind, line::binary>>} = :gen_tcp.recv(socket, 0)
     line = String.trim_trailing(line, "\r\n")

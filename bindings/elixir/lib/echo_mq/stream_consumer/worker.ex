@@ -5,7 +5,7 @@ defmodule EchoMQ.StreamConsumer.Worker do
   # Messages come when it asks for them, a slice at a time. Each gets its verdict as soon as its handler is done. What may
   # not be begun any more is given back.
 
-  alias EchoMQ.{Message, Native, PullConsumer}
+  alias EchoMQ.{Message, Native, PullConsumer, Report}
 
   require Logger
 
@@ -92,18 +92,7 @@ defmodule EchoMQ.StreamConsumer.Worker do
     end
   catch
     kind, reason ->
-      Logger.error(
-        "a handler of EchoMQ failed\n" <> Exception.format(kind, reason, __STACKTRACE__),
-        crash_reason: crash_reason(kind, reason, __STACKTRACE__)
-      )
-
+      Report.failed("a handler of EchoMQ failed", kind, reason, __STACKTRACE__)
       {:error, Exception.format_banner(kind, reason, __STACKTRACE__), nil}
   end
-
-  defp crash_reason(:throw, reason, stacktrace), do: {{:nocatch, reason}, stacktrace}
-
-  defp crash_reason(:error, reason, stacktrace),
-    do: {Exception.normalize(:error, reason, stacktrace), stacktrace}
-
-  defp crash_reason(:exit, reason, stacktrace), do: {reason, stacktrace}
 end

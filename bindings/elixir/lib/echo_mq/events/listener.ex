@@ -1,0 +1,225 @@
+defmodule EchoMQ.Events.Listener do
+  @moduledoc false
+  # The process of a listener: it knows who hears off it, and folds what it hears into a state where it has a handler.
+  #
+  # What is heard does not go through it: see `EchoMQ.Events.Feeder`. The native listener ends with this process.
+
+  use GenServer
+
+  alias EchoMQ.{Connector, Error, Native}
+  alias EchoMQ.Events.{Feeder, Handler, Options}
+
+  # How many events a handler is given at once.
+  @slice 100
+
+  @doc false
+  # A shared one listens once it is started, and waits for who had it started to subscribe; it ends with its last subscriber.
+  @spec start_link(Options.what() | {:shared, Options.what(), pid()}, keyword()) :: GenServer.on_start()
+  def start_link(what, options), do: GenServer.start_link(__MODULE__, what, options)
+
+  @impl true
+  def init({:shared, what, starter}), do: {:ok, what, {:continue, {:listen, starter}}}
+
+  def init(what) do
+    case listen(what) do
+      {:ok, state} -> {:ok, state}
+      {:stop, reason} -> {:stop, reason}
+      {:error, error} -> {:stop, error}
+    end
+  end
+
+  @impl true
+  def handle_continue({:listen, starter}, what) do
+    case listen(what) do
+      {:ok, state} ->
+        monitor = Process.monitor(starter)
+        {:noreply, put_in(%{state | shared?: true, starter: {starter, monitor}}.monitors[monitor], :starter)}
+
+      {:error, error} ->
+        {:stop, {:shutdown, error}, what}
+    end
+  end
+
+  defp listen(what) do
+    with {:ok, client} <- Connector.client(what.conn),
+         connector = Process.monitor(GenServer.whereis(what.conn)),
+         {:ok, native} <- Native.call(&Native.listen(&1, client, what.queue)),
+         {:ok, {hearing, _room}} <- Native.subscribe(native, what.named, what.raw) do
+      end_tag = make_ref()
+      :pending = Native.until_listener_ends(end_tag, native)
+
+      state =
+        Map.merge(what, %{
+          native: native,
+          connector: connector,
+          end_tag: end_tag,
+          # Why the process is to end, once the handler has had what was heard.
+          end: nil,
+          shared?: false,
+          starter: nil,
+          # The feeder of each subscriber.
+          feeders: %{},
+          # What each monitor is for: a subscriber, who waits for the end of its subscription, or the starter.
+          monitors: %{},
+          about: Handler.about(what.queue),
+          # What the handler was not given yet.
+          hearing: nil,
+          asked: nil,
+          heard: []
+        })
+
+      begin(state, hearing)
+    end
+  end
+
+  # Its own options were looked at, and nobody hears by them.
+  defp begin(%{handler: nil} = state, hearing) do
+    Native.unsubscribe(hearing)
+    {:ok, state}
+  end
+
+  defp begin(state, hearing) do
+    with {:ok, folded} <- Handler.begin(state.handler, state.state) do
+      {:ok, ask(%{state | hearing: hearing, state: folded})}
+    end
+  end
+
+  # Asks for what the handler is given next.
+  defp ask(state) do
+    tag = make_ref()
+    :pending = Native.take_events(tag, state.hearing, @slice)
+    %{state | asked: tag}
+  end
+
+  @impl true
+  def handle_call({:subscribe, process, how}, {caller, _}, state) do
+    {answer, state} =
+      case add(state, process, how) do
+        {:ok, state} -> {:ok, state}
+        error -> {error, state}
+      end
+
+    state = subscribed(state, caller)
+    if unused?(state), do: {:stop, :normal, answer, state}, else: {:reply, answer, state}
+  end
+
+  def handle_call({:unsubscribe, process}, from, state) do
+    case pop_in(state.feeders[process]) do
+      {nil, state} ->
+        {:reply, :ok, state}
+
+      {{feeder, monitor}, state} ->
+        send(feeder, :unsubscribe)
+        {:noreply, put_in(state.monitors[monitor], {:answer, from})}
+    end
+  end
+
+  def handle_call(:status, _from, state) do
+    {channel, connected, resubscriptions, error} = Native.listener_status(state.native)
+
+    status = %{
+      queue: state.queue,
+      channel: channel,
+      connected: connected,
+      resubscriptions: resubscriptions,
+      error: error,
+      subscribers: map_size(state.feeders)
+    }
+
+    {:reply, status, state}
+  end
+
+  def handle_call(:state, _from, %{handler: nil} = state) do
+    error = %Error{code: :state, message: "this listener has no handler", subject: state.queue}
+    {:reply, {:error, error}, state}
+  end
+
+  def handle_call(:state, _from, state), do: {:reply, {:ok, state.state}, state}
+
+  # Has a process hear, if it does not already.
+  defp add(state, process, _how) when is_map_key(state.feeders, process), do: {:ok, state}
+
+  defp add(state, process, how) do
+    raw = if how.raw == nil, do: state.raw, else: how.raw
+
+    with {:ok, {hearing, room}} <- Native.subscribe(state.native, state.named ++ how.named, raw) do
+      feeder = :proc_lib.spawn(Feeder, :run, [self(), process, hearing, room])
+      monitor = Process.monitor(feeder)
+      state = put_in(state.feeders[process], {feeder, monitor})
+      {:ok, put_in(state.monitors[monitor], {:subscriber, process})}
+    end
+  end
+
+  @impl true
+  def handle_info({tag, {:ok, messages}}, %{asked: tag} = state) when is_list(messages) do
+    {:noreply, next(%{state | heard: messages, asked: nil})}
+  end
+
+  # The end of what the handler hears; why is told with the end of the listener.
+  def handle_info({tag, end_or_error}, %{asked: tag} = state) when is_tuple(end_or_error) do
+    conclude(%{state | asked: nil, hearing: nil})
+  end
+
+  def handle_info({tag, :nif_panicked}, state) when tag in [state.asked, state.end_tag] do
+    {:stop, :nif_panicked, state}
+  end
+
+  # One at a time, so that calls are answered between two events.
+  def handle_info({__MODULE__, :next}, %{heard: [message | rest]} = state) do
+    folded = Handler.fold(message, state.handler, state.state, state.about)
+    {:noreply, next(%{state | state: folded, heard: rest})}
+  end
+
+  # It ends as its connector does, whose end comes then.
+  def handle_info({tag, {:error, %Error{code: :closed}}}, %{end_tag: tag} = state), do: {:noreply, state}
+
+  def handle_info({tag, {:error, error}}, %{end_tag: tag} = state) do
+    conclude(%{state | end: {:stop, error}})
+  end
+
+  def handle_info({:DOWN, monitor, :process, _, reason}, %{connector: monitor} = state) do
+    conclude(%{state | end: {:stop, reason}})
+  end
+
+  def handle_info({:DOWN, monitor, :process, _, reason}, state) when is_map_key(state.monitors, monitor) do
+    {whose, state} = pop_in(state.monitors[monitor])
+    state = gone(whose, state)
+
+    cond do
+      whose != :starter and reason != :normal -> {:stop, reason, state}
+      unused?(state) -> {:stop, :normal, state}
+      true -> {:noreply, state}
+    end
+  end
+
+  def handle_info(_message, state), do: {:noreply, state}
+
+  defp next(%{heard: []} = state), do: ask(state)
+
+  defp next(state) do
+    send(self(), {__MODULE__, :next})
+    state
+  end
+
+  defp gone({:subscriber, process}, state), do: %{state | feeders: Map.delete(state.feeders, process)}
+  defp gone(:starter, state), do: %{state | starter: nil}
+
+  defp gone({:answer, from}, state) do
+    GenServer.reply(from, :ok)
+    state
+  end
+
+  # The starter has what it came for.
+  defp subscribed(%{starter: {caller, monitor}} = state, caller) do
+    Process.demonitor(monitor, [:flush])
+    %{state | starter: nil, monitors: Map.delete(state.monitors, monitor)}
+  end
+
+  defp subscribed(state, _caller), do: state
+
+  defp unused?(state), do: state.shared? and state.monitors == %{}
+
+  # Ends for a reason, once the handler has had what was heard before.
+  defp conclude(%{end: {:stop, reason}, hearing: nil} = state), do: {:stop, reason, state}
+  defp conclude(state), do: {:noreply, state}
+end

@@ -1,0 +1,160 @@
+//! The token that a handler looks at, and cancelling jobs in other processes.
+
+use crate::argument::{bytes, is_word, number, text, time};
+use crate::client::Connection;
+use crate::error::call;
+use crate::events::events;
+use crate::reply::{answer, answer_later, deliver};
+use crate::term::IntoTerm;
+use echomq::{CancelToken, Error};
+use rustler::{Atom, Encoder, Env, LocalPid, NifResult, OwnedEnv, Resource, ResourceArc, Term};
+use std::panic::RefUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// A token. One that watches a job does so until the VM has collected it.
+struct Token {
+    token: CancelToken,
+    /// Why the watching ended.
+    end: watch::Receiver<Option<Error>>,
+}
+
+impl RefUnwindSafe for Token {}
+
+impl Token {
+    fn new(token: CancelToken) -> Self {
+        let (told, end) = watch::channel(None);
+        token.on_watch_end(move |error| drop(told.send(Some(error.clone()))));
+        Self { token, end }
+    }
+
+    /// Waits until it trips, and answers why; fails where nobody else can trip it any longer.
+    async fn cancelled(&self) -> echomq::Result<Arc<str>> {
+        let mut end = self.end.clone();
+        tokio::select! {
+            biased;
+            reason = self.token.cancelled() => Ok(reason),
+            Ok(Some(error)) = async { end.wait_for(Option::is_some).await.map(|error| error.clone()) } => Err(error),
+        }
+    }
+}
+
+#[rustler::resource_impl]
+impl Resource for Token {}
+
+impl IntoTerm for Token {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        ResourceArc::new(self).encode(env)
+    }
+}
+
+impl IntoTerm for Arc<str> {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        crate::term::binary(env, self.as_bytes())
+    }
+}
+
+#[rustler::nif]
+fn cancel_token<'a>(env: Env<'a>) -> Term<'a> {
+    Token::new(CancelToken::new()).into_term(env)
+}
+
+/// Trips a token, and answers the reason that counts: the first one.
+#[rustler::nif]
+fn trip<'a>(env: Env<'a>, token: ResourceArc<Token>, reason: Term<'a>) -> NifResult<Term<'a>> {
+    call(env, || {
+        token.token.cancel(text(reason, "the reason")?);
+        Ok(token.token.reason().into_term(env))
+    })
+}
+
+/// Why it has tripped; nil where it has not.
+#[rustler::nif]
+fn cancel_reason<'a>(env: Env<'a>, token: ResourceArc<Token>) -> Term<'a> {
+    token.token.reason().into_term(env)
+}
+
+/// Waits until it trips, at most that long: the reason, nil, or why nobody else can trip it any longer.
+#[rustler::nif]
+fn await_cancel<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    token: ResourceArc<Token>,
+    within: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let within = time(within, "the time to wait")?;
+        answer_later(env, tag, async move {
+            match within {
+                None => token.cancelled().await.map(Some),
+                Some(within) => timeout(within, token.cancelled()).await.ok().transpose(),
+            }
+        })
+    })
+}
+
+mod words {
+    rustler::atoms! { emq_cancel }
+}
+
+/// Has `{:emq_cancel, ref, reason}` sent to a process when the token trips, at once where it has.
+#[rustler::nif]
+fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference: Term<'_>) -> Atom {
+    let mut env = OwnedEnv::new();
+    let reference = env.save(reference);
+    token.token.on_cancel(move |reason| {
+        let reason = reason.to_owned();
+        deliver(Box::new(move || {
+            // A process that is gone is no fault.
+            let _gone = env.send_and_clear(&process, |env| {
+                (words::emq_cancel(), reference.load(env), reason.into_term(env))
+            });
+        }));
+    });
+    crate::atoms::ok()
+}
+
+/// Why a token of [`watch_job`] is not tripped by others any longer; nil while it is.
+#[rustler::nif]
+fn watch_error<'a>(env: Env<'a>, token: ResourceArc<Token>) -> Term<'a> {
+    token.token.watch_error().into_term(env)
+}
+
+/// Cancels a job wherever it runs, with a mark of that many milliseconds, and answers how many listened.
+#[rustler::nif]
+fn cancel_job<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    job: Term<'a>,
+    reason: Term<'a>,
+    time_to_live: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let events = events(&connection, queue)?;
+        let (job, reason) = (bytes(job, "the job")?, bytes(reason, "the reason")?);
+        let time_to_live = match is_word(time_to_live, "nil") {
+            true => None,
+            false => Some(Duration::from_millis(number(time_to_live, "the time to live in milliseconds")?)),
+        };
+        Ok(answer(env, tag, events.cancel(job, reason, time_to_live)))
+    })
+}
+
+/// A token that trips when a job is cancelled, or was before.
+#[rustler::nif(name = "watch")]
+fn watch_job<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    connection: ResourceArc<Connection>,
+    queue: Term<'a>,
+    job: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        let watched = events(&connection, queue)?.watch(bytes(job, "the job")?);
+        answer_later(env, tag, async move { watched.await.map(Token::new) })
+    })
+}
