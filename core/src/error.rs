@@ -46,9 +46,9 @@ codes! {
     Kind = "kind",
     /// A queue, stream or other name breaks the rule of `docs/protocol.md` §2.
     InvalidName = "invalid_name",
-    /// A field is named `id`, which the record itself uses.
+    /// A field is named `id`, which the record itself uses; or a member of an event has a name that the event uses.
     ReservedField = "reserved_field",
-    /// A record is over the client's bound.
+    /// A record or an event is over the client's bound.
     TooLarge = "too_large",
     /// A window ends before it starts.
     InvalidWindow = "invalid_window",
