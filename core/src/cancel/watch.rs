@@ -13,6 +13,7 @@ use crate::events::event::Event;
 use crate::events::hub::{Hold, Sink};
 use crate::id::branded::BrandedId;
 use crate::process::Origin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
 use tokio::time::sleep;
@@ -54,7 +55,9 @@ impl Sink for Watch {
         if let Some(event) = events.iter().find(cancels)
             && let Some(token) = self.token.upgrade()
         {
-            token.cancel(event.get(REASON).unwrap_or_default());
+            // A callback that panics, which the process reports, is no reason to listen no longer.
+            let trip = || token.cancel(event.get(REASON).unwrap_or_default());
+            let _ = catch_unwind(AssertUnwindSafe(trip));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Cancelling in other processes: the mark and the event, both seen by a plain client.
 
-use crate::listener::{CHANNEL, listen, publish, subscribe};
+use crate::listener::{CHANNEL, event, listen, publish, subscribe};
 use crate::{Bus, each, options};
 use echomq::{Client, Code};
 use echomq_tests::{Ear, Ending, Kind, Proxy, Server, wait_until_async};
@@ -78,6 +78,20 @@ async fn a_watcher_that_was_away_learns_of_it() {
         assert_eq!(&*other.cancelled().await, "now");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_callback_that_panics_ends_no_listener() {
+    let mut bus = Bus::start(Kind::Valkey).await;
+    let events = bus.client.events("codemojex").unwrap();
+    let subscriber = subscribe(&listen(&bus.client).await);
+    let token = events.watch(A_JOB).await.unwrap();
+    token.on_cancel(|reason| panic!("a callback panicked at {reason}"));
+    publish(&mut bus.plain, r#"{"event":"cancel","job":"JOB000xY9Wvvcd","reason":"why"}"#);
+    assert_eq!(&*token.cancelled().await, "why");
+    publish(&mut bus.plain, "after");
+    assert_eq!(event(&subscriber).await.name(), "cancel");
+    assert_eq!(event(&subscriber).await.payload(), b"after");
 }
 
 #[tokio::test]

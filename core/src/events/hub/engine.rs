@@ -28,6 +28,8 @@ pub(super) struct Engine {
     minter: Minter,
     /// Has the client's closing wait for the engine.
     attendance: Option<Attendance>,
+    /// It has ended by itself, and another one may be at work.
+    over: bool,
 }
 
 /// Why a connection is not used any longer.
@@ -40,7 +42,7 @@ enum End {
 impl Engine {
     pub(super) fn new(inner: Arc<Inner>, door: &Shared) -> Self {
         let settings = door.settings().clone();
-        Self { inner, minter: settings.minter(), settings, attendance: Some(door.attend()) }
+        Self { inner, minter: settings.minter(), settings, attendance: Some(door.attend()), over: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -50,6 +52,7 @@ impl Engine {
             _ = attendance.closing() => Some(closed()),
             error = self.listen() => error,
         };
+        self.over = true;
         if let Some(error) = closing {
             self.end(&error);
         }
@@ -99,7 +102,7 @@ impl Engine {
 /// Whatever ends the engine, the end of its runtime included, nobody waits for it any longer.
 impl Drop for Engine {
     fn drop(&mut self) {
-        if self.inner.origin.is_here() && self.inner.monitor.with(|state| state.is_running()) {
+        if self.inner.origin.is_here() && !self.over {
             self.end(&closed());
         }
     }

@@ -132,10 +132,6 @@ impl State {
         self.attention
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        self.running
-    }
-
     /// Every channel that is wanted.
     pub(super) fn wanted(&self) -> impl Iterator<Item = &Arc<str>> {
         self.channels.keys()
@@ -282,7 +278,7 @@ mod tests {
         state.release(&a, 2);
         assert!(!state.is_wanted(&a) && state.has_attention() && !state.ends());
         state.release(&b, 3);
-        assert!(state.ends() && !state.is_running());
+        assert!(state.ends() && !state.running);
         assert_eq!(state.hold(&b), (4, true));
     }
 
@@ -361,6 +357,6 @@ mod tests {
         for (channel, hold) in [(&a, first), (&b, second)] {
             assert_eq!(state.standing(channel, hold), Standing::Refused(error(Code::Closed)));
         }
-        assert!(!state.is_running() && state.hold(&a).1);
+        assert!(!state.running && state.hold(&a).1);
     }
 }
