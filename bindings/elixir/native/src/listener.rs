@@ -25,6 +25,13 @@ struct Listening {
 
 impl RefUnwindSafe for Listening {}
 
+/// Those who hear would keep the subscription: the VM may drop a resource with its process before it tells that one's end.
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.listener.close();
+    }
+}
+
 #[rustler::resource_impl]
 impl Resource for Listening {
     const IMPLEMENTS_DOWN: bool = true;
