@@ -93,9 +93,8 @@ defmodule EchoMQ.EventsSharedTest do
     %{bus: bus, plain: plain, queue: queue} = context
 
     for _ <- 1..50 do
-      ear = spawn_link(fn -> Process.sleep(:infinity) end)
       wrong = Task.async(fn -> Events.subscribe(bus, queue, buffer: 0) end)
-      assert Events.subscribe(bus, queue, pid: ear) == :ok
+      ear = ear!(&Events.subscribe(bus, queue, pid: &1))
       assert code(Task.await(wrong)) == :invalid_option
       assert Events.unsubscribe(bus, queue, pid: ear) == :ok
     end

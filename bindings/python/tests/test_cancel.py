@@ -9,7 +9,7 @@ from datetime import timedelta
 import echomq
 import pytest
 from hearing import JOB, listening, refusal
-from waiting import wait_until
+from waiting import begun, wait_until
 
 OTHER = "JOB000xY9Wvvce"
 SOON = timedelta(seconds=60)
@@ -60,8 +60,7 @@ def test_tasks_of_several_loops_wait_for_a_token():
 
     async def wait():
         tasks = [asyncio.ensure_future(token) for _ in range(3)]
-        given_up = asyncio.ensure_future(token)
-        await asyncio.sleep(0)
+        given_up = await begun(token)
         given_up.cancel()
         waiting.release()
         heard.extend(await asyncio.gather(*tasks))
@@ -200,8 +199,7 @@ def test_a_wait_ends_with_the_client(url, name):
 async def test_a_wait_in_a_loop_ends_with_the_client(url, name):
     client = await echomq.aio.Client(url)
     token = await client.events(name).watch(JOB)
-    waiting = asyncio.ensure_future(token)
-    await asyncio.sleep(0)
+    waiting = await begun(token)
     await client.close()
     with pytest.raises(echomq.ClosedError):
         await waiting
@@ -215,8 +213,7 @@ def test_a_loop_that_was_closed_while_it_waited_for_a_token():
     token = echomq.CancelToken()
 
     async def give_up():
-        task = asyncio.ensure_future(token)
-        await asyncio.sleep(0)
+        task = await begun(token)
         assert not task.done()
 
     async def wait():

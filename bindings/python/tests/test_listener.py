@@ -9,7 +9,7 @@ import pytest
 import uvloop
 import valkey
 from hearing import JOB, listening, names, refusal
-from waiting import wait_until
+from waiting import begun, wait_until
 
 SOON = timedelta(seconds=60)
 QUICK = {"reconnect_min": 5, "reconnect_max": 20}
@@ -196,8 +196,7 @@ async def test_an_asynchronous_subscriber(aio_events, plain, channel):
                 await asyncio.wait_for(anext(subscriber), 0.0005)
             await aio_events.publish(str(number), JOB)
             assert (await anext(subscriber)).name == str(number)
-        waiting = asyncio.ensure_future(anext(subscriber, None))
-        await asyncio.sleep(0)
+        waiting = await begun(anext(subscriber, None))
         assert listener.status().connected
     assert await waiting is None
     with pytest.raises(StopAsyncIteration):
@@ -250,8 +249,7 @@ async def test_a_restarted_server_is_a_gap_in_a_loop(own_server):
 async def test_an_asynchronous_subscriber_ends_with_its_client(url, name):
     client = await echomq.aio.Client(url)
     subscriber = (await client.events(name).listen()).subscribe()
-    waiting = asyncio.ensure_future(anext(subscriber))
-    await asyncio.sleep(0)
+    waiting = await begun(anext(subscriber))
     await client.close()
     with pytest.raises(echomq.ClosedError):
         await waiting
@@ -266,14 +264,9 @@ def test_a_loop_that_was_closed_while_it_waited(url, name, plain, channel):
     async def begin():
         await client
         subscriber = (await client.events(name).listen()).subscribe()
-
-        async def wait():
-            await anext(subscriber)
-
         # One is cancelled with its loop, and nobody ends the other.
-        left.append(asyncio.create_task(wait()))
+        left.append(await begun(anext(subscriber)))
         left.append(anext(subscriber))
-        await asyncio.sleep(0)
         return subscriber
 
     async def go_on(subscriber):

@@ -164,8 +164,7 @@ async def until(condition):
 
 
 async def gathered_later(state, heard):
-    await asyncio.sleep(0)
-    return (*state, heard.name)
+    return await asyncio.to_thread(gathered, state, heard)
 
 
 @pytest.mark.parametrize("handler", [gathered, gathered_later])
@@ -225,8 +224,10 @@ async def test_a_reduction_in_a_task_ends_with_its_client_or_its_last_user(url, 
     assert listening(plain, channel) == 1
     del dropped
     await asyncio.to_thread(wait_until, lambda: listening(plain, channel) == 0, "the subscription ends")
-    reduction = (await client.events(name).listen()).reduce(gathered, ())
-    await asyncio.sleep(0)
+    events = client.events(name)
+    reduction = (await events.listen()).reduce(gathered, ())
+    await events.publish("a", JOB)
+    await until(lambda: reduction.state)
     await client.close()
     await reduction.join()
     assert reduction.error.code == "closed"

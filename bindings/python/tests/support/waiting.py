@@ -1,5 +1,6 @@
 """Waiting for a condition, never for a time."""
 
+import asyncio
 import time
 
 
@@ -9,3 +10,16 @@ def wait_until(condition, what):
     while not condition():
         assert time.monotonic() < end, f"waited in vain until {what}"
         time.sleep(0.002)
+
+
+async def begun(awaitable):
+    """A task that waits for something, once it has begun to."""
+    begins = asyncio.Event()
+
+    async def wait():
+        begins.set()
+        return await awaitable
+
+    task = asyncio.create_task(wait())
+    await begins.wait()
+    return task
