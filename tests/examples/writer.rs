@@ -1,7 +1,7 @@
 //! A writer in Rust for the fault tests; see `workers/README.md`.
 
 use echomq::{Client, EventId, Options, Stream};
-use std::collections::BTreeMap;
+use echomq_tests::Given;
 use std::error::Error;
 use std::fs::File;
 use std::io::Write;
@@ -10,17 +10,14 @@ use std::time::{Duration, Instant};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut given: BTreeMap<String, String> = std::env::args()
-        .skip(1)
-        .filter_map(|argument| argument.split_once('=').map(|(name, value)| (name.into(), value.into())))
-        .collect();
-    let mut argument = |name: &str| given.remove(name).ok_or(format!("{name} is missing"));
-    let (log, gate, name) = (argument("log")?, argument("gate")?, argument("name")?);
-    let (stream, how, batch) = (argument("stream")?, argument("how")?, argument("batch")?.parse::<usize>()?);
-    let count = argument("count").ok().map(|count| count.parse::<usize>()).transpose()?;
-    let time = argument("time").ok().map(|time| time.parse().map(Duration::from_millis)).transpose()?;
-    let mut options = Options::new(&argument("url")?)?;
-    for (name, value) in &given {
+    let mut given = Given::read();
+    let (log, gate, name) = (given.take("log")?, given.take("gate")?, given.take("name")?);
+    let (stream, how, batch) =
+        (given.take("stream")?, given.take("how")?, given.take("batch")?.parse::<usize>()?);
+    let count = given.take("count").ok().map(|count| count.parse::<usize>()).transpose()?;
+    let time = given.take("time").ok().map(|time| time.parse().map(Duration::from_millis)).transpose()?;
+    let mut options = Options::new(&given.take("url")?)?;
+    for (name, value) in given.rest() {
         options.set(name, value)?;
     }
     let client = Client::connect(&options).await?;

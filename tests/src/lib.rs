@@ -5,6 +5,7 @@
 //! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
 //! - [`plain`] reads keys and hears channels with clients of its own, and gives the raw bytes of a reply;
 //! - [`program`] starts programs of all four languages, signals them and reads what they say;
+//! - [`given`] is what such a program in Rust reads its arguments and writes its lines with;
 //! - [`proxy`] stands between a client and a server, records what is sent, and delays, cuts or swallows it;
 //! - [`resp`] finds the ends of replies and commands in captured bytes;
 //! - [`wait`] waits for a condition.
@@ -13,6 +14,7 @@
 //! the harness itself fails.
 
 pub mod certificates;
+pub mod given;
 pub mod plain;
 pub mod program;
 pub mod proxy;
@@ -21,6 +23,7 @@ pub mod server;
 pub mod wait;
 
 pub use certificates::Certificates;
+pub use given::{Given, Log};
 pub use plain::{Ear, Plain};
 pub use program::{Language, Program};
 pub use proxy::{Direction, Ending, Proxy};

@@ -82,31 +82,45 @@ impl Plain {
     }
 }
 
-/// A plain subscription to one channel, under RESP2.
+/// A plain subscription to channels, under RESP2.
 pub struct Ear {
     connection: Connection,
 }
 
 impl Ear {
-    /// Subscribes, and waits for the server to confirm it. Panics when that fails.
+    /// Subscribes to a channel, and waits for the server to confirm it. Panics when that fails.
     #[track_caller]
     pub fn subscribe(server: &Server, channel: &str) -> Self {
-        let connect = || {
-            let mut connection = redis::Client::open(server.url())?.get_connection()?;
-            connection.set_read_timeout(Some(DEADLINE))?;
-            connection.send_packed_command(&resp::encode(["SUBSCRIBE", channel]))?;
+        answer("a plain subscription", Self::try_subscribe(&server.url(), [channel], DEADLINE))
+    }
+
+    /// Subscribes to channels, and waits for the server to confirm each. `patience` is how long it waits for anything.
+    pub fn try_subscribe<'a>(
+        url: &str,
+        channels: impl IntoIterator<Item = &'a str>,
+        patience: Duration,
+    ) -> RedisResult<Self> {
+        let channels: Vec<&str> = channels.into_iter().collect();
+        let mut connection = redis::Client::open(url)?.get_connection()?;
+        connection.set_read_timeout(Some(patience))?;
+        connection.send_packed_command(&resp::encode(["SUBSCRIBE"].iter().chain(&channels)))?;
+        for _ in channels {
             connection.recv_response()?;
-            Ok(Self { connection })
-        };
-        answer("a plain subscription", connect())
+        }
+        Ok(Self { connection })
     }
 
     /// The payload of the next message. Panics where none comes in time.
     #[track_caller]
     pub fn hear(&mut self) -> Vec<u8> {
-        let message: RedisResult<(String, String, Vec<u8>)> =
-            self.connection.recv_response().and_then(|message| Ok(redis::from_redis_value(message)?));
-        answer("a plain message", message).2
+        answer("a plain message", self.try_hear()).1
+    }
+
+    /// The channel and the payload of the next message.
+    pub fn try_hear(&mut self) -> RedisResult<(String, Vec<u8>)> {
+        let message = self.connection.recv_response()?;
+        let (_, channel, payload): (String, String, Vec<u8>) = redis::from_redis_value(message)?;
+        Ok((channel, payload))
     }
 }
 

@@ -4,13 +4,14 @@ use crate::aio::waiting::{Source, Waiting};
 use crate::text::exact;
 use crate::wait::wait_for;
 use crate::{arguments, error};
-use echomq::{Error, Result};
+use echomq::Result;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// Why a token has tripped, or why a watch has ended.
@@ -80,13 +81,6 @@ impl From<echomq::CancelToken> for CancelToken {
     }
 }
 
-impl CancelToken {
-    /// Why nobody far away trips it any longer, unless it has tripped.
-    fn ended(&self) -> Option<Error> {
-        if self.token.reason().is_some() { None } else { self.token.watch_error() }
-    }
-}
-
 #[pymethods]
 impl CancelToken {
     #[new]
@@ -139,22 +133,17 @@ impl CancelToken {
         within: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyString>>> {
         let within = arguments::within(within)?;
-        let reason = match self.token.reason() {
-            Some(reason) => Some(reason),
-            None => wait_for(py, self.token.cancelled(), within, || self.token.watch_error().is_some())?,
+        let there = match self.token.wait(Duration::ZERO) {
+            Ok(None) => wait_for(py, self.token.cancelled(), within, || false)?.transpose(),
+            there => there,
         };
-        match (reason.or_else(|| self.token.reason()), self.ended()) {
-            (Some(reason), _) => Ok(Some(PyString::new(py, &reason))),
-            (None, Some(error)) => Err(error::raise(py, &error)),
-            (None, None) => Ok(None),
-        }
+        let reason = there.map_err(|error| error::raise(py, &error))?;
+        Ok(reason.map(|reason| PyString::new(py, &reason)))
     }
 
     fn __await__(slf: &Bound<'_, Self>) -> PyResult<CancelWait> {
         let (py, this) = (slf.py(), slf.get());
-        if let Some(error) = this.ended() {
-            return Err(error::raise(py, &error));
-        }
+        this.token.wait(Duration::ZERO).map_err(|error| error::raise(py, &error))?;
         let tripped = this.tripped.get_or_init(|| Waiting::new(Tripped::of(&this.token)));
         let waiting = tripped.next(py)?.call_method0(intern!(py, "__await__"))?;
         Ok(CancelWait { _token: slf.clone().unbind(), waiting: waiting.unbind() })

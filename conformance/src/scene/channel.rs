@@ -1,9 +1,8 @@
 //! What is published on a channel: heard by the plain client, and published by it in floods.
 
-use super::stage::{PATIENCE, Stop, flatten};
+use super::stage::{PATIENCE, Stop};
 use crate::protocol::Token;
-use echomq_tests::{Plain, resp};
-use redis::{Client, Connection, RedisResult};
+use echomq_tests::{Ear, Plain};
 
 /// The channel on which the plain client tells itself that it has heard everything up to here.
 const OWN: &str = "judge";
@@ -22,22 +21,14 @@ end
 "#;
 
 /// The plain client as a listener.
-pub(super) struct Audience(Connection);
+pub(super) struct Audience(Ear);
 
 impl Audience {
     /// Listens to the channels from here on.
     pub(super) fn join(url: &str, channels: &[String]) -> Result<Self, String> {
-        let join = || -> RedisResult<Self> {
-            let mut connection = Client::open(url)?.get_connection()?;
-            connection.set_read_timeout(Some(PATIENCE))?;
-            let all = channels.iter().map(String::as_str).chain([OWN]);
-            connection.send_packed_command(&resp::encode(["SUBSCRIBE"].into_iter().chain(all)))?;
-            for _ in 0..=channels.len() {
-                connection.recv_response()?;
-            }
-            Ok(Self(connection))
-        };
-        join().map_err(|error| format!("the plain client cannot listen: {error}"))
+        let all = channels.iter().map(String::as_str).chain([OWN]);
+        let joined = Ear::try_subscribe(url, all, PATIENCE);
+        joined.map(Self).map_err(|error| format!("the plain client cannot listen: {error}"))
     }
 
     /// The payloads that have come, in order, up to what was published last.
@@ -46,13 +37,11 @@ impl Audience {
         plain.try_command(["PUBLISH", OWN, ""]).map_err(lost)?;
         let mut payloads = Vec::new();
         loop {
-            let mut message = Vec::new();
-            flatten(self.0.recv_response().map_err(lost)?, &mut message)?;
-            match <[Token; 3]>::try_from(message) {
-                Ok([_, channel, _]) if channel == Token::text(OWN) => return Ok(payloads),
-                Ok([_, _, payload]) => payloads.push(payload),
-                Err(other) => return Err(format!("the plain client hears {other:?}")),
+            let (channel, payload) = self.0.try_hear().map_err(lost)?;
+            if channel == OWN {
+                return Ok(payloads);
             }
+            payloads.push(Token::Value(payload));
         }
     }
 }

@@ -371,7 +371,7 @@ fn judge(command: &Command, values: &[Token], names: &mut Names) -> Result<Resul
 }
 
 /// The values of a reply, one behind the other.
-pub(super) fn flatten(reply: Value, into: &mut Vec<Token>) -> Result<(), String> {
+fn flatten(reply: Value, into: &mut Vec<Token>) -> Result<(), String> {
     match reply {
         Value::Nil => into.push(Token::text("")),
         Value::Int(number) => into.push(Token::text(number.to_string())),

@@ -48,6 +48,12 @@ impl State {
     fn reason(&mut self) -> Option<Arc<str>> {
         self.reason.clone()
     }
+
+    /// What whoever waits is told.
+    fn outcome(&mut self) -> Option<Result<Arc<str>, Error>> {
+        let reason = self.reason.clone().map(Ok);
+        reason.or_else(|| self.watch_error.clone().map(Err))
+    }
 }
 type EndCallback = Box<dyn FnOnce(&Error) + Send>;
 
@@ -107,16 +113,29 @@ impl CancelToken {
 
     /// Waits until it trips, and answers why.
     ///
+    /// Fails with [`CancelToken::watch_error`] where other processes do not trip it any longer.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the future changes nothing.
-    pub async fn cancelled(&self) -> Arc<str> {
-        self.0.state.until(State::reason).await
+    pub async fn cancelled(&self) -> Result<Arc<str>, Error> {
+        self.check_origin()?;
+        self.0.state.until(State::outcome).await
     }
 
-    /// Waits on the caller's thread, for at most that long: nothing where it has not tripped by then.
-    pub fn wait(&self, at_most: Duration) -> Option<Arc<str>> {
-        self.0.state.wait(at_most, State::reason)
+    /// Waits on the caller's thread, for at most that long: nothing where it has not tripped by then. Fails as
+    /// [`CancelToken::cancelled`] does.
+    pub fn wait(&self, at_most: Duration) -> Result<Option<Arc<str>>, Error> {
+        self.check_origin()?;
+        self.0.state.wait(at_most, State::outcome).transpose()
+    }
+
+    /// A watch of the process that forked this one trips nothing here; what it had tripped before counts.
+    fn check_origin(&self) -> Result<(), Error> {
+        match &self.0.watch {
+            Some(watch) if self.reason().is_none() => watch.door().origin().check(),
+            _ => Ok(()),
+        }
     }
 
     /// Has a function called with the reason when it trips, on the thread that trips it; at once where it has tripped.
@@ -210,7 +229,7 @@ mod tests {
     fn the_first_reason_stays() {
         let token = CancelToken::new();
         assert_eq!((token.reason(), token.check()), (None, Ok(())));
-        assert_eq!(token.wait(Duration::ZERO), None);
+        assert_eq!(token.wait(Duration::ZERO), Ok(None));
         assert!(token.cancel("first"));
         assert!(!token.clone().cancel("second"));
         assert_eq!(token.reason().as_deref(), Some("first"));
@@ -232,8 +251,8 @@ mod tests {
             let token = token.clone();
             move || token.cancel("why")
         });
-        assert_eq!(&*runtime.block_on(token.cancelled()), "why");
-        assert_eq!(thread.join().unwrap().as_deref(), Some("why"));
+        assert_eq!(&*runtime.block_on(token.cancelled()).unwrap(), "why");
+        assert_eq!(thread.join().unwrap().unwrap().as_deref(), Some("why"));
         assert!(tripping.join().unwrap());
         token.on_cancel(move |reason| sender.send(format!("late {reason}")).unwrap());
         assert_eq!(receiver.iter().collect::<Vec<_>>(), ["early why", "late why"]);
@@ -251,5 +270,23 @@ mod tests {
         assert_eq!(token.watch_error().unwrap().code(), Code::Closed);
         assert_eq!(receiver.iter().collect::<Vec<_>>(), ["early closed", "late closed"]);
         assert_eq!(token.check(), Ok(()));
+    }
+
+    #[test]
+    fn whoever_waits_is_told_of_the_end_of_a_watch() {
+        let token = CancelToken::new();
+        let thread = std::thread::spawn({
+            let token = token.clone();
+            move || token.wait(Duration::from_secs(60))
+        });
+        token.watch_ended(None);
+        assert_eq!(token.wait(Duration::ZERO), Ok(None));
+        token.watch_ended(Some(Error::new(Code::Closed, "over")));
+        assert_eq!(thread.join().unwrap().unwrap_err().code(), Code::Closed);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        assert_eq!(runtime.block_on(token.cancelled()).unwrap_err().code(), Code::Closed);
+        // Here it can be tripped still.
+        token.cancel("by hand");
+        assert_eq!(token.wait(Duration::ZERO).unwrap().as_deref(), Some("by hand"));
     }
 }

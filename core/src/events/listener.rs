@@ -4,6 +4,7 @@ use super::hub::Hold;
 use super::options::SubscriberOptions;
 use super::reduction::Reduction;
 use super::subscriber::Subscriber;
+use crate::connection::door::Door;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::{Error, Result};
@@ -108,6 +109,19 @@ impl Listener {
     /// How the subscription stands.
     pub fn status(&self) -> ListenerStatus {
         self.hold.status()
+    }
+
+    /// Waits until the listener has ended, and answers why where it could not go on: [`Code::Auth`] when the user may not listen
+    /// any longer, [`Code::VersionFence`], or [`Code::Closed`] when the client was closed. Nothing where it was closed itself.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    pub async fn ended(&self) -> Option<Error> {
+        match self.hold.door().origin().check() {
+            Ok(()) => self.hold.ended().await,
+            Err(closed) => Some(closed),
+        }
     }
 
     /// Ends the listener. Its subscribers can take what they have already.

@@ -190,7 +190,12 @@ async fn closing_gives_what_is_there_and_then_the_end() {
     publish(&mut bus.plain, "two");
     assert_eq!(event(&subscribers[1]).await.payload(), b"one");
     assert_eq!(event(&subscribers[1]).await.payload(), b"two");
+    let ended = tokio::spawn({
+        let listener = listener.clone();
+        async move { listener.ended().await }
+    });
     listener.close();
+    assert_eq!(ended.await.unwrap(), None);
     assert_eq!(subscribers[1].next().await, Ok(None));
     assert_eq!(event(&subscribers[2]).await.payload(), b"one");
     // Through a listener that was closed nothing is heard any longer.
@@ -207,10 +212,16 @@ async fn a_client_that_is_closed_says_so() {
         bus.client.events("codemojex").unwrap().watch("JOB000xY9Wvvcd").await.unwrap(),
     );
     let waiting = tokio::spawn(async move { (subscriber.next().await, subscriber.next().await) });
+    let waiting_for_token = tokio::spawn({
+        let token = token.clone();
+        async move { token.cancelled().await }
+    });
     assert_eq!(bus.client.close(Duration::from_secs(60)).await, 0);
     let (first, second) = waiting.await.unwrap();
     assert_eq!((first.unwrap_err().code(), second), (Code::Closed, Ok(None)));
     assert_eq!((token.check(), token.watch_error().unwrap().code()), (Ok(()), Code::Closed));
+    assert_eq!(waiting_for_token.await.unwrap().unwrap_err().code(), Code::Closed);
+    assert_eq!(listener.ended().await.unwrap().code(), Code::Closed);
     let again = bus.client.events("codemojex").unwrap().listen().await;
     assert_eq!(again.unwrap_err().code(), Code::Closed);
 }

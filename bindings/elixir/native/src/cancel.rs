@@ -6,40 +6,17 @@ use crate::error::call;
 use crate::events::events;
 use crate::reply::{answer, answer_later, deliver};
 use crate::term::IntoTerm;
-use echomq::{CancelToken, Error};
+use echomq::CancelToken;
 use rustler::{Atom, Encoder, Env, LocalPid, NifResult, OwnedEnv, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// A token. One that watches a job does so until the VM has collected it.
-struct Token {
-    token: CancelToken,
-    /// Why the watching ended.
-    end: watch::Receiver<Option<Error>>,
-}
+struct Token(CancelToken);
 
 impl RefUnwindSafe for Token {}
-
-impl Token {
-    fn new(token: CancelToken) -> Self {
-        let (told, end) = watch::channel(None);
-        token.on_watch_end(move |error| drop(told.send(Some(error.clone()))));
-        Self { token, end }
-    }
-
-    /// Waits until it trips, and answers why; fails where nobody else can trip it any longer.
-    async fn cancelled(&self) -> echomq::Result<Arc<str>> {
-        let mut end = self.end.clone();
-        tokio::select! {
-            biased;
-            reason = self.token.cancelled() => Ok(reason),
-            Ok(Some(error)) = async { end.wait_for(Option::is_some).await.map(|error| error.clone()) } => Err(error),
-        }
-    }
-}
 
 #[rustler::resource_impl]
 impl Resource for Token {}
@@ -58,22 +35,22 @@ impl IntoTerm for Arc<str> {
 
 #[rustler::nif]
 fn cancel_token<'a>(env: Env<'a>) -> Term<'a> {
-    Token::new(CancelToken::new()).into_term(env)
+    Token(CancelToken::new()).into_term(env)
 }
 
 /// Trips a token, and answers the reason that counts: the first one.
 #[rustler::nif]
 fn trip<'a>(env: Env<'a>, token: ResourceArc<Token>, reason: Term<'a>) -> NifResult<Term<'a>> {
     call(env, || {
-        token.token.cancel(text(reason, "the reason")?);
-        Ok(token.token.reason().into_term(env))
+        token.0.cancel(text(reason, "the reason")?);
+        Ok(token.0.reason().into_term(env))
     })
 }
 
 /// Why it has tripped; nil where it has not.
 #[rustler::nif]
 fn cancel_reason<'a>(env: Env<'a>, token: ResourceArc<Token>) -> Term<'a> {
-    token.token.reason().into_term(env)
+    token.0.reason().into_term(env)
 }
 
 /// Waits until it trips, at most that long: the reason, nil, or why nobody else can trip it any longer.
@@ -88,8 +65,8 @@ fn await_cancel<'a>(
         let within = time(within, "the time to wait")?;
         answer_later(env, tag, async move {
             match within {
-                None => token.cancelled().await.map(Some),
-                Some(within) => timeout(within, token.cancelled()).await.ok().transpose(),
+                None => token.0.cancelled().await.map(Some),
+                Some(within) => timeout(within, token.0.cancelled()).await.ok().transpose(),
             }
         })
     })
@@ -104,7 +81,7 @@ mod words {
 fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference: Term<'_>) -> Atom {
     let mut env = OwnedEnv::new();
     let reference = env.save(reference);
-    token.token.on_cancel(move |reason| {
+    token.0.on_cancel(move |reason| {
         let reason = reason.to_owned();
         deliver(Box::new(move || {
             // A process that is gone is no fault.
@@ -119,7 +96,7 @@ fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference: Term<'
 /// Why a token of [`watch_job`] is not tripped by others any longer; nil while it is.
 #[rustler::nif]
 fn watch_error<'a>(env: Env<'a>, token: ResourceArc<Token>) -> Term<'a> {
-    token.token.watch_error().into_term(env)
+    token.0.watch_error().into_term(env)
 }
 
 /// Cancels a job wherever it runs, with a mark of that many milliseconds, and answers how many listened.
@@ -155,6 +132,6 @@ fn watch_job<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let watched = events(&connection, queue)?.watch(bytes(job, "the job")?);
-        answer_later(env, tag, async move { watched.await.map(Token::new) })
+        answer_later(env, tag, async move { watched.await.map(Token) })
     })
 }

@@ -82,15 +82,8 @@ fn until_listener_ends<'a>(
     listening: ResourceArc<Listening>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let subscriber = listening.listener.subscribe(SubscriberOptions::new().buffer(1))?;
-        answer_later(env, tag, async move {
-            loop {
-                match subscriber.take(1).await {
-                    Ok(heard) if !heard.is_empty() => {}
-                    end => return Done(end.map(drop)),
-                }
-            }
-        })
+        let listener = listening.listener.clone();
+        answer_later(env, tag, async move { Done(listener.ended().await.map_or(Ok(()), Err)) })
     })
 }
 

@@ -107,8 +107,10 @@ impl Readers {
         let within = Duration::from_millis(arguments.number()?);
         arguments.end()?;
         let Some(Reader::Watch(token)) = self.0.get(&name) else { return Err(unknown(&name)) };
-        let reason = timeout(within, token.cancelled()).await;
-        Ok(reason.map_or_else(|_| Answer::default(), |reason| Answer::default().text(reason)))
+        Ok(match timeout(within, token.cancelled()).await {
+            Ok(reason) => Answer::default().text(reason?),
+            Err(_) => Answer::default(),
+        })
     }
 
     pub(crate) async fn next(&mut self, mut arguments: Arguments<'_>) -> Answered {

@@ -10,7 +10,7 @@ mod state;
 use super::Channel;
 use super::event::Event;
 use super::listener::ListenerStatus;
-use crate::connection::door::{Door, too_late};
+use crate::connection::door::{Door, closed, too_late};
 use crate::connection::shared::Shared;
 use crate::error::{Error, Result};
 use crate::operation::monitor::Monitor;
@@ -62,13 +62,13 @@ impl Hub {
         }
         let standing = self.0.monitor.until(|state| match state.standing(&hold.channel, number) {
             Standing::Confirmed => Some(Ok(())),
-            Standing::Refused(error) => Some(Err(error.about(&*hold.channel))),
             Standing::Wanted => None,
+            Standing::Ended(why) => Some(Err(why.unwrap_or_else(closed).about(&*hold.channel))),
         });
         match timeout_at(deadline.into(), standing).await {
             Ok(standing) => standing.map(|()| hold),
             Err(_) => {
-                let cause = self.0.monitor.with(|state| state.status(&hold.channel).error);
+                let cause = self.0.monitor.with(|state| state.status(&hold.channel, number).error);
                 Err(too_late(cause.as_ref()).about(&*hold.channel))
             }
         }
@@ -101,10 +101,25 @@ impl Hold {
 
     /// Has something hear the channel from now on; it ends at once where the channel is not wanted any longer.
     pub(crate) fn attach(&self, sink: Arc<dyn Sink>) {
-        let ended = self.hub.0.monitor.with(|state| state.attach(&self.channel, self.number, sink.clone()));
-        if let Some(error) = ended {
-            sink.end(error);
+        let ended = self.hub.0.monitor.with(|state| match state.standing(&self.channel, self.number) {
+            Standing::Ended(why) => Some(why),
+            Standing::Wanted | Standing::Confirmed => {
+                state.attach(&self.channel, self.number, sink.clone());
+                None
+            }
+        });
+        if let Some(why) = ended {
+            sink.end(why);
         }
+    }
+
+    /// Waits until it has ended, and answers why where that was not wanted.
+    pub(crate) async fn ended(&self) -> Option<Error> {
+        let ended = |state: &mut State| match state.standing(&self.channel, self.number) {
+            Standing::Ended(why) => Some(why),
+            Standing::Wanted | Standing::Confirmed => None,
+        };
+        self.hub.0.monitor.until(ended).await
     }
 
     /// Something hears the channel no longer.
@@ -115,7 +130,7 @@ impl Hold {
     }
 
     pub(crate) fn status(&self) -> ListenerStatus {
-        self.hub.0.monitor.with(|state| state.status(&self.channel))
+        self.hub.0.monitor.with(|state| state.status(&self.channel, self.number))
     }
 
     /// Ends what hears through it. Doing so again changes nothing.

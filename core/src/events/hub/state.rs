@@ -9,13 +9,15 @@ use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
-/// How it stands with a channel.
+/// How it stands with a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// It is to be subscribed to.
+    /// Its channel is to be subscribed to.
     Wanted,
+    /// The server has confirmed its channel.
     Confirmed,
-    Refused(Error),
+    /// It was let go of, or there is no way on, for that reason.
+    Ended(Option<Error>),
 }
 
 /// Everything that hears a channel; taken out as it is whenever something was heard.
@@ -38,7 +40,7 @@ pub(super) struct State {
 }
 
 struct Subscription {
-    standing: Standing,
+    confirmed: bool,
     /// Those who want it, by their numbers.
     holds: Vec<u64>,
     sinks: Sinks,
@@ -53,7 +55,7 @@ impl State {
         self.holds += 1;
         let number = self.holds;
         let subscription = self.channels.entry(channel.spelled.clone()).or_insert_with(|| Subscription {
-            standing: Standing::Wanted,
+            confirmed: false,
             holds: Vec::new(),
             sinks: Sinks::default(),
             was_confirmed: false,
@@ -64,15 +66,17 @@ impl State {
         (number, !mem::replace(&mut self.running, true))
     }
 
-    /// How it stands with the channel of a hold.
+    /// How it stands with a hold on a channel.
     pub(super) fn standing(&self, channel: &str, number: u64) -> Standing {
-        match self.channels.get(channel).filter(|subscription| subscription.holds.contains(&number)) {
-            Some(subscription) => subscription.standing.clone(),
-            None => match self.ended.get(&number) {
-                Some(error) => Standing::Refused(error.clone()),
-                None => Standing::Wanted,
-            },
+        match self.held(channel, number) {
+            Some(subscription) if subscription.confirmed => Standing::Confirmed,
+            Some(_) => Standing::Wanted,
+            None => Standing::Ended(self.ended.get(&number).cloned()),
         }
+    }
+
+    fn held(&self, channel: &str, number: u64) -> Option<&Subscription> {
+        self.channels.get(channel).filter(|subscription| subscription.holds.contains(&number))
     }
 
     /// Lets go of a hold, and hands out what heard through it.
@@ -92,19 +96,10 @@ impl State {
         gone
     }
 
-    /// Adds what hears a channel through a hold; why not, where that was ended.
-    pub(super) fn attach(
-        &mut self,
-        channel: &str,
-        number: u64,
-        sink: Arc<dyn Sink>,
-    ) -> Option<Option<Error>> {
-        match self.channels.get_mut(channel).filter(|subscription| subscription.holds.contains(&number)) {
-            Some(subscription) => {
-                Arc::make_mut(&mut subscription.sinks).push((number, sink));
-                None
-            }
-            None => Some(self.ended.get(&number).cloned()),
+    /// Adds what hears a channel through a hold, which has not ended.
+    pub(super) fn attach(&mut self, channel: &str, number: u64, sink: Arc<dyn Sink>) {
+        if let Some(subscription) = self.channels.get_mut(channel) {
+            Arc::make_mut(&mut subscription.sinks).push((number, sink));
         }
     }
 
@@ -114,11 +109,10 @@ impl State {
         }
     }
 
-    pub(super) fn status(&self, channel: &str) -> ListenerStatus {
-        let subscription = self.channels.get(channel);
+    pub(super) fn status(&self, channel: &str, number: u64) -> ListenerStatus {
+        let subscription = self.held(channel, number);
         ListenerStatus {
-            connected: self.connected
-                && subscription.is_some_and(|subscription| subscription.standing == Standing::Confirmed),
+            connected: self.connected && subscription.is_some_and(|subscription| subscription.confirmed),
             resubscriptions: subscription.map_or(0, |subscription| subscription.resubscriptions),
             error: self.error.clone(),
         }
@@ -161,16 +155,15 @@ impl State {
     pub(super) fn disconnected(&mut self, error: Error) {
         self.connected = false;
         self.error = Some(error);
-        self.channels.values_mut().for_each(|subscription| subscription.standing = Standing::Wanted);
+        self.channels.values_mut().for_each(|subscription| subscription.confirmed = false);
     }
 
     /// The server confirmed a channel. Hands out what is to be told that something may be missing.
     pub(super) fn confirmed(&mut self, channel: &str) -> Option<Sinks> {
         let subscription = self.channels.get_mut(channel)?;
-        if mem::replace(&mut subscription.standing, Standing::Confirmed) == Standing::Confirmed {
-            return None;
-        }
-        if !mem::replace(&mut subscription.was_confirmed, true) {
+        let already = mem::replace(&mut subscription.confirmed, true);
+        let before = mem::replace(&mut subscription.was_confirmed, true);
+        if already || !before {
             return None;
         }
         subscription.resubscriptions += 1;
@@ -249,7 +242,7 @@ mod tests {
 
     fn attach(state: &mut State, channel: &Channel, hold: u64) -> Arc<Log> {
         let log = Arc::new(Log::default());
-        assert!(state.attach(channel, hold, log.clone()).is_none());
+        state.attach(channel, hold, log.clone());
         log
     }
 
@@ -295,14 +288,14 @@ mod tests {
         assert_eq!(log.said().len(), 0);
         for resubscriptions in 1..4 {
             state.disconnected(error(Code::Disconnected));
-            assert!(!state.status(&a).connected && state.status(&a).error.is_some());
+            assert!(!state.status(&a, first).connected && state.status(&a, first).error.is_some());
             state.connected();
-            assert!(!state.status(&a).connected, "it is not confirmed yet");
+            assert!(!state.status(&a, first).connected, "it is not confirmed yet");
             confirm(&mut state, &a);
             confirm(&mut state, &a);
             assert_eq!(log.said(), ["gap"]);
-            assert!(state.status(&a).connected);
-            assert_eq!(state.status(&a).resubscriptions, resubscriptions);
+            assert!(state.status(&a, first).connected);
+            assert_eq!(state.status(&a, first).resubscriptions, resubscriptions);
         }
         // A channel that was never confirmed before has missed nothing.
         let other = attach(&mut state, &b, second);
@@ -335,13 +328,13 @@ mod tests {
         attach(&mut state, &a, first);
         let sinks = state.refused(&a, &error(Code::Auth));
         assert_eq!(sinks.len(), 1);
-        assert_eq!(state.standing(&a, first), Standing::Refused(error(Code::Auth)));
-        assert_eq!(state.attach(&a, first, Arc::<Log>::default()), Some(Some(error(Code::Auth))));
+        assert_eq!(state.standing(&a, first), Standing::Ended(Some(error(Code::Auth))));
         assert_eq!(state.standing(&b, second), Standing::Wanted);
         // Whoever wants it later asks anew.
         let third = state.hold(&a).0;
         assert_eq!(state.standing(&a, third), Standing::Wanted);
         state.release(&a, first);
+        assert_eq!(state.standing(&a, first), Standing::Ended(None));
         assert!(state.is_wanted(&a));
         assert_eq!(state.ended.len(), 0);
     }
@@ -355,7 +348,7 @@ mod tests {
         let sinks = state.ended(&error(Code::Closed));
         assert_eq!(sinks.iter().map(|sinks| sinks.len()).sum::<usize>(), 1);
         for (channel, hold) in [(&a, first), (&b, second)] {
-            assert_eq!(state.standing(channel, hold), Standing::Refused(error(Code::Closed)));
+            assert_eq!(state.standing(channel, hold), Standing::Ended(Some(error(Code::Closed))));
         }
         assert!(!state.running && state.hold(&a).1);
     }
