@@ -128,8 +128,9 @@ class Events {
    */
   async appendAndPublish(stream, fields, event, job, members, options) {
     const name = text('The name of a stream', stream);
-    const packed = () => packAnnounced(fields, event, job, members);
-    return announced(await call((slot) => this.#native.appendAndPublish(slot, ...packed(), name), options?.signal));
+    const appending = (/** @type {number} */ slot) =>
+      this.#native.appendAndPublish(slot, ...packAnnounced(fields, event, job, members), name);
+    return announced(await call(appending, options?.signal));
   }
 
   /**
@@ -145,8 +146,8 @@ class Events {
    */
   async appendSequencedAndPublish(stream, fields, event, job, members, options) {
     const name = text('The name of a stream', stream);
-    const packed = () => packAnnounced(fields, event, job, members);
-    const appending = (/** @type {number} */ slot) => this.#native.appendSequencedAndPublish(slot, ...packed(), name);
+    const appending = (/** @type {number} */ slot) =>
+      this.#native.appendSequencedAndPublish(slot, ...packAnnounced(fields, event, job, members), name);
     return announced(await call(appending, options?.signal));
   }
 

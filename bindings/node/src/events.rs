@@ -7,7 +7,7 @@ use crate::error::or_throw;
 use crate::listener::NativeListener;
 use crate::packed::{List, Packed};
 use crate::time::duration;
-use echomq::{Announced, Events, Signal};
+use echomq::{Announced, Events, Fields, Signal};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -109,11 +109,8 @@ impl NativeEvents {
         stream: String,
     ) -> Result<()> {
         let packed = Packed::read(&env, content, table, length)?;
-        let mut lists = packed.lists();
-        let signal = or_throw(&env, signal(&mut lists))?;
-        let fields = lists.next().map(List::fields).unwrap_or_default();
-        let pending = self.events.append_and_publish(&stream, fields, signal);
-        self.ticket(slot).answer_with(pending);
+        let (fields, signal) = or_throw(&env, announcement(&packed))?;
+        self.ticket(slot).answer_with(self.events.append_and_publish(&stream, fields, signal));
         Ok(())
     }
 
@@ -129,11 +126,8 @@ impl NativeEvents {
         stream: String,
     ) -> Result<()> {
         let packed = Packed::read(&env, content, table, length)?;
-        let mut lists = packed.lists();
-        let signal = or_throw(&env, signal(&mut lists))?;
-        let fields = lists.next().map(List::fields).unwrap_or_default();
-        let pending = self.events.append_sequenced_and_publish(&stream, fields, signal);
-        self.ticket(slot).answer_with(pending);
+        let (fields, signal) = or_throw(&env, announcement(&packed))?;
+        self.ticket(slot).answer_with(self.events.append_sequenced_and_publish(&stream, fields, signal));
         Ok(())
     }
 
@@ -180,6 +174,13 @@ impl NativeEvents {
 fn signal<'a>(lists: &mut impl Iterator<Item = List<'a>>) -> echomq::Result<Signal> {
     let [event, job] = two(lists);
     Signal::new(event, job)?.with_all(lists.next().into_iter().flat_map(List::pairs))
+}
+
+/// The fields of a record and its event, of three lists.
+fn announcement(packed: &Packed) -> echomq::Result<(Fields, Signal)> {
+    let mut lists = packed.lists();
+    let signal = signal(&mut lists)?;
+    Ok((lists.next().map(List::fields).unwrap_or_default(), signal))
 }
 
 /// The two parts of a list.

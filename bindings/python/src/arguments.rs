@@ -72,6 +72,17 @@ pub(crate) fn signal(
     signal.and_then(|signal| signal.with_all(members)).map_err(|error| error::raise(event.py(), &error))
 }
 
+/// A record to append and an event to publish: the name of the stream, the fields, and the event.
+pub(crate) fn announcement<'a>(
+    stream: &'a Bound<'_, PyString>,
+    fields: &Bound<'_, PyAny>,
+    event: &Bound<'_, PyString>,
+    job: &Bound<'_, PyString>,
+    extra: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(Cow<'a, str>, Fields, Signal)> {
+    Ok((text::name(stream)?, self::fields(fields)?, signal(event, job, extra)?))
+}
+
 /// How far a job is: a text, or a number as text.
 pub(crate) fn progress(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {

@@ -2,7 +2,7 @@
 
 use crate::cancel::CancelToken;
 use crate::listener::Listener;
-use crate::text::{name, text};
+use crate::text::text;
 use crate::wait::wait;
 use crate::{arguments, error};
 use echomq::blocking;
@@ -115,9 +115,9 @@ impl Events {
         job: &Bound<'_, PyString>,
         extra: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (py, stream) = (stream.py(), name(stream)?);
-        let (fields, signal) = (arguments::fields(fields)?, arguments::signal(event, job, extra)?);
-        announced(py, wait(py, || self.0.append_and_publish(&stream, fields, signal))?)
+        let (name, fields, signal) = arguments::announcement(stream, fields, event, job, extra)?;
+        let py = stream.py();
+        announced(py, wait(py, || self.0.append_and_publish(&name, fields, signal))?)
     }
 
     /// The same for a stream that has several writers: see ``Stream.append_sequenced``.
@@ -130,9 +130,9 @@ impl Events {
         job: &Bound<'_, PyString>,
         extra: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
-        let (py, stream) = (stream.py(), name(stream)?);
-        let (fields, signal) = (arguments::fields(fields)?, arguments::signal(event, job, extra)?);
-        announced(py, wait(py, || self.0.append_sequenced_and_publish(&stream, fields, signal))?)
+        let (name, fields, signal) = arguments::announcement(stream, fields, event, job, extra)?;
+        let py = stream.py();
+        announced(py, wait(py, || self.0.append_sequenced_and_publish(&name, fields, signal))?)
     }
 
     /// Listens to the queue's events. It answers when the server has confirmed the subscription.

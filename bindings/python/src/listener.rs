@@ -1,7 +1,7 @@
 //! `echomq.Listener` and `echomq.Subscriber`.
 
 use crate::event::object;
-use crate::wait::{wait_for, wait_for_ever};
+use crate::wait::{following, next};
 use crate::{arguments, error};
 use echomq::SubscriberOptions;
 use pyo3::prelude::*;
@@ -138,9 +138,7 @@ impl Subscriber {
     /// What comes next; ``None`` where nothing came ``within`` that time, a ``timedelta``, or once the end is reached.
     #[pyo3(signature = (within = None))]
     fn next(&self, py: Python<'_>, within: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-        let next = wait_for(py, self.0.next(), arguments::within(within)?, || false)?;
-        let next = next.unwrap_or(Ok(None)).map_err(|error| error::raise(py, &error))?;
-        next.map(|heard| object(py, heard)).transpose()
+        next(py, self.0.next(), arguments::within(within)?, object)
     }
 
     /// Ends the subscription. What it has already can be taken.
@@ -153,13 +151,7 @@ impl Subscriber {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let next = match self.0.wait_take(1, Duration::ZERO) {
-            Ok(Some(mut there)) => Ok(there.pop()),
-            Ok(None) => wait_for_ever(py, self.0.next())?,
-            Err(error) => Err(error),
-        };
-        let next = next.map_err(|error| error::raise(py, &error))?;
-        next.map(|heard| object(py, heard)).transpose()
+        following(py, self.0.wait_take(1, Duration::ZERO), self.0.next(), object)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

@@ -1,8 +1,8 @@
 //! `echomq.Tail` and `echomq.Gap`.
 
+use crate::arguments;
 use crate::record::Record;
-use crate::wait::{wait_for, wait_for_ever};
-use crate::{arguments, error};
+use crate::wait::{following, next};
 use echomq::Tailed;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -73,9 +73,7 @@ impl Tail {
     /// What comes next; ``None`` where nothing came ``within`` that time, a ``timedelta``, or once the tail was closed.
     #[pyo3(signature = (within = None))]
     fn next(&self, py: Python<'_>, within: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Py<PyAny>>> {
-        let next = wait_for(py, self.0.next(), arguments::within(within)?, || false)?;
-        let next = next.unwrap_or(Ok(None)).map_err(|error| error::raise(py, &error))?;
-        next.map(|tailed| object(py, tailed)).transpose()
+        next(py, self.0.next(), arguments::within(within)?, object)
     }
 
     /// Ends the tail: whoever waits for it gets nothing.
@@ -88,13 +86,7 @@ impl Tail {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let next = match self.0.wait_take(1, Duration::ZERO) {
-            Ok(Some(mut there)) => Ok(there.pop()),
-            Ok(None) => wait_for_ever(py, self.0.next())?,
-            Err(error) => Err(error),
-        };
-        let next = next.map_err(|error| error::raise(py, &error))?;
-        next.map(|tailed| object(py, tailed)).transpose()
+        following(py, self.0.wait_take(1, Duration::ZERO), self.0.next(), object)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {

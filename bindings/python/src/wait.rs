@@ -82,3 +82,39 @@ pub(crate) fn wait_for_ever<T: Send>(py: Python<'_>, future: impl Future<Output 
         }
     }
 }
+
+/// What a reader of the core gives next, as an object: nothing where nothing came within that time, or at the end.
+pub(crate) fn next<T: Send>(
+    py: Python<'_>,
+    next: impl Future<Output = Result<Option<T>>> + Send,
+    within: Duration,
+    object: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let next = wait_for(py, next, within, || false)?.unwrap_or(Ok(None));
+    of(py, next, object)
+}
+
+/// What a reader of the core gives next, as an object: what is there already at once, and else as long as it takes; nothing
+/// at the end.
+pub(crate) fn following<T: Send>(
+    py: Python<'_>,
+    there: Result<Option<Vec<T>>>,
+    next: impl Future<Output = Result<Option<T>>> + Send,
+    object: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let next = match there {
+        Ok(Some(mut there)) => Ok(there.pop()),
+        Ok(None) => wait_for_ever(py, next)?,
+        Err(error) => Err(error),
+    };
+    of(py, next, object)
+}
+
+fn of<T>(
+    py: Python<'_>,
+    next: Result<Option<T>>,
+    object: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let next = next.map_err(|error| error::raise(py, &error))?;
+    next.map(|next| object(py, next)).transpose()
+}

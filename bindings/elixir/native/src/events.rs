@@ -6,7 +6,7 @@ use crate::error::{Refusal, call};
 use crate::fields::{Parts, Record, members};
 use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
-use echomq::{Announced, Events, Pending, Signal, runtime};
+use echomq::{Announced, Events, Fields, Pending, Signal, runtime};
 use rustler::{Encoder, Env, NifResult, NifStruct, Resource, ResourceArc, Term};
 use std::panic::{RefUnwindSafe, resume_unwind};
 
@@ -35,6 +35,33 @@ impl Draft {
     /// The event. For a large one on a thread of its own.
     fn finish(self) -> echomq::Result<Signal> {
         self.signal.with_all(self.members.into_fields().iter())
+    }
+}
+
+/// A record to append and an event to publish.
+struct Announcement {
+    name: String,
+    record: Record,
+    draft: Draft,
+}
+
+impl Announcement {
+    fn read(
+        name: Term<'_>,
+        record: Term<'_>,
+        event: (Term<'_>, Term<'_>, Term<'_>),
+    ) -> Result<Self, Refusal> {
+        let (draft, name) = (Draft::read(event)?, text(name, "the stream")?.into_owned());
+        Ok(Self { name, record: Parts::default().record(record)?, draft })
+    }
+
+    fn is_large(&self) -> bool {
+        self.draft.is_large() || matches!(self.record, Record::Large(_))
+    }
+
+    /// The name of the stream, the fields, and the event. For large ones on a thread of its own.
+    fn finish(self) -> echomq::Result<(String, Fields, Signal)> {
+        Ok((self.name, self.record.into_fields(), self.draft.finish()?))
     }
 }
 
@@ -103,11 +130,10 @@ fn append_and_publish<'a>(
     event: (Term<'a>, Term<'a>, Term<'a>),
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let (events, draft) = (events(&connection, queue)?, Draft::read(event)?);
-        let (name, record) = (text(name, "the stream")?.into_owned(), Parts::default().record(record)?);
-        let large = draft.is_large() || matches!(record, Record::Large(_));
-        submit(env, tag, large, move || {
-            Ok(events.append_and_publish(&name, record.into_fields(), draft.finish()?))
+        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
+        submit(env, tag, announcement.is_large(), move || {
+            let (name, fields, signal) = announcement.finish()?;
+            Ok(events.append_and_publish(&name, fields, signal))
         })
     })
 }
@@ -123,11 +149,10 @@ fn append_sequenced_and_publish<'a>(
     event: (Term<'a>, Term<'a>, Term<'a>),
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let (events, draft) = (events(&connection, queue)?, Draft::read(event)?);
-        let (name, record) = (text(name, "the stream")?.into_owned(), Parts::default().record(record)?);
-        let large = draft.is_large() || matches!(record, Record::Large(_));
-        submit(env, tag, large, move || {
-            Ok(events.append_sequenced_and_publish(&name, record.into_fields(), draft.finish()?))
+        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
+        submit(env, tag, announcement.is_large(), move || {
+            let (name, fields, signal) = announcement.finish()?;
+            Ok(events.append_sequenced_and_publish(&name, fields, signal))
         })
     })
 }

@@ -3,11 +3,10 @@
 use super::lazy::{Lazy, carried_out};
 use super::notices::Notices;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting};
+use super::waiting::{Source, Waiting, taken};
 use crate::delivery::Delivery;
 use crate::{arguments, error};
 use echomq::ConsumerOptions;
-use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
@@ -17,12 +16,7 @@ type Found = Option<Vec<echomq::Delivery>>;
 
 /// The delivery that was found: nothing where there was none, `StopAsyncIteration` at the end.
 fn one(py: Python<'_>, found: echomq::Result<Found>, group: &Arc<str>) -> PyResult<Option<Py<PyAny>>> {
-    match found.map(|found| found.map(|mut found| found.pop())) {
-        Ok(Some(Some(delivery))) => Ok(Some(Py::new(py, Delivery::new(delivery, group))?.into_any())),
-        Ok(Some(None)) => Err(PyStopAsyncIteration::new_err(())),
-        Ok(None) => Ok(None),
-        Err(error) => Err(error::raise(py, &error)),
-    }
+    taken(py, found, |py, delivery| Ok(Py::new(py, Delivery::new(delivery, group))?.into_any()))
 }
 
 /// The list of a batch that was found, an empty one at the end; nothing where there was none.

@@ -5,7 +5,7 @@ use super::queue::LoopQueue;
 use crate::arguments;
 use crate::cancel::CancelToken;
 use crate::events::{Signal, announced};
-use crate::text::{name, text};
+use crate::text::text;
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -76,10 +76,9 @@ impl Events {
         job: &Bound<'py, PyString>,
         extra: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, stream) = (stream.py(), name(stream)?);
-        let (fields, signal) = (arguments::fields(fields)?, arguments::signal(event, job, extra)?);
-        let queue = LoopQueue::current(py)?;
-        queue.answer(py, self.0.append_and_publish(&stream, fields, signal), announced)
+        let (name, fields, signal) = arguments::announcement(stream, fields, event, job, extra)?;
+        let (py, queue) = (stream.py(), LoopQueue::current(stream.py())?);
+        queue.answer(py, self.0.append_and_publish(&name, fields, signal), announced)
     }
 
     /// The same for a stream that has several writers; see ``echomq.Events.append_sequenced_and_publish``.
@@ -92,10 +91,9 @@ impl Events {
         job: &Bound<'py, PyString>,
         extra: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let (py, stream) = (stream.py(), name(stream)?);
-        let (fields, signal) = (arguments::fields(fields)?, arguments::signal(event, job, extra)?);
-        let queue = LoopQueue::current(py)?;
-        queue.answer(py, self.0.append_sequenced_and_publish(&stream, fields, signal), announced)
+        let (name, fields, signal) = arguments::announcement(stream, fields, event, job, extra)?;
+        let (py, queue) = (stream.py(), LoopQueue::current(stream.py())?);
+        queue.answer(py, self.0.append_sequenced_and_publish(&name, fields, signal), announced)
     }
 
     /// A listener on the queue's events, which starts when it is awaited or by ``async with``; see

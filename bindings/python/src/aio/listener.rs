@@ -2,11 +2,10 @@
 
 use super::lazy::Lazy;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting};
+use super::waiting::{Source, Waiting, taken};
 use crate::error;
 use crate::event::object;
 use crate::listener::{ListenerStatus, options};
-use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -94,12 +93,7 @@ struct Hearing(echomq::Subscriber);
 
 impl Source for Hearing {
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        let there = self.0.wait_take(1, Duration::ZERO).map_err(|error| error::raise(py, &error))?;
-        match there.map(|mut there| there.pop()) {
-            Some(Some(heard)) => object(py, heard).map(Some),
-            Some(None) => Err(PyStopAsyncIteration::new_err(())),
-            None => Ok(None),
-        }
+        taken(py, self.0.wait_take(1, Duration::ZERO), object)
     }
 
     async fn ready(&self) {

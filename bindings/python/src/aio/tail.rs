@@ -2,11 +2,9 @@
 
 use super::lazy::Lazy;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting};
-use crate::error;
+use super::waiting::{Source, Waiting, taken};
 use crate::tail::object;
 use echomq::Start;
-use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -17,12 +15,7 @@ struct Followed(Arc<Lazy<echomq::Tail>>);
 impl Source for Followed {
     fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let Some(tail) = self.0.known(py)? else { return Ok(None) };
-        let there = tail.wait_take(1, Duration::ZERO).map_err(|error| error::raise(py, &error))?;
-        match there.map(|mut there| there.pop()) {
-            Some(Some(tailed)) => object(py, tailed).map(Some),
-            Some(None) => Err(PyStopAsyncIteration::new_err(())),
-            None => Ok(None),
-        }
+        taken(py, tail.wait_take(1, Duration::ZERO), object)
     }
 
     async fn ready(&self) {

@@ -6,7 +6,7 @@
 
 use super::queue::{LoopQueue, is_done};
 use crate::error;
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::mem;
@@ -26,6 +26,20 @@ pub(crate) trait Source: Send + Sync + 'static {
     /// Whether what is there now is all that a taker waits for.
     fn is_eager(&self) -> bool {
         true
+    }
+}
+
+/// What a reader of the core had at once, as [`Source::take`] answers it.
+pub(crate) fn taken<T>(
+    py: Python<'_>,
+    there: echomq::Result<Option<Vec<T>>>,
+    object: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>>,
+) -> PyResult<Option<Py<PyAny>>> {
+    let there = there.map_err(|error| error::raise(py, &error))?;
+    match there.map(|mut there| there.pop()) {
+        Some(Some(one)) => object(py, one).map(Some),
+        Some(None) => Err(PyStopAsyncIteration::new_err(())),
+        None => Ok(None),
     }
 }
 
