@@ -41,6 +41,16 @@ defmodule EchoMQ.EventsHandlerTest do
     def handle_event(_name, _payload, count), do: {:ok, count + 1}
   end
 
+  defmodule Noticing do
+    use EchoMQ.Events
+
+    @impl true
+    def handle_event(_name, _payload, state), do: {:ok, state}
+
+    @impl true
+    def handle_notice(notice), do: send(:noticing_test, {:noticed, notice.kind})
+  end
+
   defmodule Unable do
     use EchoMQ.Events
 
@@ -250,5 +260,70 @@ defmodule EchoMQ.EventsHandlerTest do
     assert {Counter, :start_link, [[queue: "q"]]} = Counter.child_spec(queue: "q").start
     assert Unable.start_link(conn: bus, queue: queue) == {:error, :unable}
     assert {:error, %Error{code: :invalid_option}} = Counter.start_link(conn: bus, queue: queue, buffer: 0)
+  end
+
+  describe "notices" do
+    setup do
+      server = Server.start()
+      on_exit(fn -> Server.remove(server) end)
+      {:ok, bus} = Connector.start_link(url: Server.url(server), reconnect_max: 50)
+      {:ok, plain} = Plain.connect(server.tcp_port)
+      %{bus: bus, plain: plain}
+    end
+
+    defp cut(plain), do: assert(Plain.command(plain, ["CLIENT", "KILL", "TYPE", "PUBSUB"]) == 1)
+
+    test "a module is told that the connection is gone and there again", context do
+      %{bus: bus, plain: plain, queue: queue} = context
+      Process.register(self(), :noticing_test)
+      :telemetry.tell(self(), queue)
+      start_supervised!({Noticing, conn: bus, queue: queue})
+
+      for _ <- 1..3 do
+        cut(plain)
+        assert_receive {:noticed, first}, 60_000
+        assert_receive {:noticed, second}, 60_000
+        assert {first, second} == {:disconnected, :reconnected}
+        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1}, %{queue: ^queue, notice: notice}}
+        assert notice.kind == :disconnected
+        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1}, %{notice: %{kind: :reconnected}}}
+      end
+    end
+
+    test "a function is told, even after it had its process killed", context do
+      %{bus: bus, plain: plain, queue: queue} = context
+      test = self()
+
+      on_notice = fn notice ->
+        send(test, {:noticed, notice.kind})
+        Process.exit(self(), :kill)
+      end
+
+      {:ok, listener} = Events.start_link(conn: bus, queue: queue, on_notice: on_notice)
+
+      for _ <- 1..2 do
+        cut(plain)
+        assert_receive {:noticed, :disconnected}, 60_000
+        assert_receive {:noticed, :reconnected}, 60_000
+      end
+
+      assert %{connected: true, resubscriptions: 2} = Events.status(listener)
+    end
+
+    test "nobody else is told, so that the log is", %{bus: bus, plain: plain, queue: queue} do
+      :ok = Events.subscribe(bus, queue)
+
+      Reports.capture(~r/EchoMQ listener .*disconnected.*EchoMQ listener .*reconnected/s, fn -> cut(plain) end)
+
+      assert heard() == {:emq_gap, %EventGap{missed: 0, reconnected: true}}
+    end
+
+    test "who is to be told is a function of one or a process", %{bus: bus, queue: queue} do
+      for target <- ["text", fn -> :none end] do
+        assert_raise ArgumentError, ~r/:on_notice/, fn ->
+          Events.start_link(conn: bus, queue: queue, on_notice: target)
+        end
+      end
+    end
   end
 end

@@ -4,7 +4,7 @@ defmodule EchoMQ.EventsListenerTest do
   import EchoMQ.Test.Hearing
   import ExUnit.CaptureLog
 
-  alias EchoMQ.{EventGap, Events}
+  alias EchoMQ.{EventGap, Events, Notice}
 
   setup %{queue: queue} do
     bus = connect!()
@@ -31,6 +31,7 @@ defmodule EchoMQ.EventsListenerTest do
           {~s({"event":"unknown"}), "unknown", %{"event" => "unknown"}},
           {~s({"event":7,"job":"#{job()}"}), "unknown", %{"event" => "7", "job" => job()}},
           {~s({"event":"e","k":"1","k":"2"}), "e", %{"event" => "e", "k" => "2"}},
+          {"{}", "unknown", %{}},
           {~s(["event"]), "unknown", ~s(["event"])},
           {<<255, 0>>, "unknown", <<255, 0>>},
           {"", "unknown", ""}
@@ -234,16 +235,18 @@ defmodule EchoMQ.EventsListenerTest do
     server = Server.start()
     on_exit(fn -> Server.remove(server) end)
     {:ok, bus} = Connector.start_link(url: Server.url(server), reconnect_max: 50)
-    {:ok, listener} = Events.start_link(conn: bus, queue: queue)
+    {:ok, listener} = Events.start_link(conn: bus, queue: queue, on_notice: self())
     ears = for _ <- 1..10, do: ear!(&Events.subscribe(listener, pid: &1))
     assert %{connected: true, resubscriptions: 0, error: nil} = Events.status(listener)
 
     Enum.reduce(1..3, server, fn round, server ->
       Server.kill(server)
-      Wait.until(fn -> match?(%{connected: false, error: %Error{}}, Events.status(listener)) end)
+      assert_receive {:echo_mq_notice, ^listener, %Notice{kind: :disconnected, code: :disconnected}}, 60_000
+      assert %{connected: false, error: %Error{}} = Events.status(listener)
       server = Server.start_again(server)
-      Wait.until(fn -> match?(%{connected: true, resubscriptions: ^round}, Events.status(listener)) end)
-      assert Events.status(listener).error == nil
+      assert_receive {:echo_mq_notice, ^listener, %Notice{kind: notice}}, 60_000
+      assert notice == :reconnected
+      assert %{connected: true, resubscriptions: ^round, error: nil} = Events.status(listener)
       server
     end)
 

@@ -2,7 +2,7 @@ const { checkFunction, count, optional } = require('./arguments');
 const { call, callFor, hold, idleCall, release, whenAborted } = require('./calls');
 const { Batch, Outbox, Puller } = require('./deliveries');
 const { isPromise } = require('./handlers');
-const { Notice } = require('./notice');
+const { notices } = require('./notice');
 
 /**
  * What every wait may be given.
@@ -276,7 +276,7 @@ class Consumer {
    *
    * The last 1 024 wait to be taken; each is taken once, by whoever asks first.
    *
-   * @returns {AsyncGenerator<Notice, void, undefined>}
+   * @returns {AsyncGenerator<import('./notice').Notice, void, undefined>}
    */
   notices() {
     return notices(this.#native.notices());
@@ -289,19 +289,6 @@ class Consumer {
    */
   async [Symbol.asyncDispose]() {
     await this.stop(0);
-  }
-}
-
-/**
- * @param {import('./native').NativeNotices} native
- * @returns {AsyncGenerator<Notice, void, undefined>}
- */
-async function* notices(native) {
-  for (;;) {
-    /** @type {import('./native').NoticeParts | undefined} */
-    const parts = await call((slot) => native.next(slot));
-    if (parts === undefined) return;
-    yield new Notice(parts);
   }
 }
 

@@ -1,5 +1,6 @@
 const { checkFunction, checkOptions } = require('./arguments');
 const { checkSignal, whenAborted } = require('./calls');
+const { notices } = require('./notice');
 const { asTexts } = require('./options');
 const { Reduction, warn } = require('./reduction');
 const { Subscriber } = require('./subscriber');
@@ -111,6 +112,27 @@ class Listener {
   #subscribe(options) {
     const { names, values } = asTexts(options);
     return this.#native.subscribe(names, values);
+  }
+
+  /**
+   * What the listener tells beside its events, until it has ended: `disconnected` as soon as the connection is lost, and
+   * `reconnected` once the channel is subscribed to again. Of one loss each is told once, however many attempts it takes.
+   *
+   * The last 1 024 wait to be taken; each is taken once, by whoever asks first. A loop over them keeps the process alive.
+   *
+   * ```js
+   * const listener = await events.listen();
+   * const watching = (async () => {
+   *   for await (const notice of listener.notices()) console.log(notice.kind, notice.message);
+   * })();
+   * listener.close();
+   * await watching;
+   * ```
+   *
+   * @returns {AsyncGenerator<import('./notice').Notice, void, undefined>}
+   */
+  notices() {
+    return notices(this.#native.notices());
   }
 
   /**

@@ -133,6 +133,7 @@ export declare class NativeListener {
   queue(): string;
   channel(): string;
   subscribe(names: string[], values: string[]): NativeSubscriber;
+  notices(): NativeNotices;
   status(): [connected: boolean, resubscriptions: number, error?: EchoMQError];
   close(): void;
 }

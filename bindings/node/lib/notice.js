@@ -1,5 +1,7 @@
+const { call } = require('./calls');
+
 /**
- * Something that a consumer tells beside its deliveries.
+ * Something that a consumer tells beside its deliveries, or a listener beside its events.
  */
 class Notice {
   /**
@@ -46,4 +48,17 @@ class Notice {
   }
 }
 
-module.exports = { Notice };
+/**
+ * @param {import('./native').NativeNotices} native
+ * @returns {AsyncGenerator<Notice, void, undefined>}
+ */
+async function* notices(native) {
+  for (;;) {
+    /** @type {import('./native').NoticeParts | undefined} */
+    const parts = await call((slot) => native.next(slot));
+    if (parts === undefined) return;
+    yield new Notice(parts);
+  }
+}
+
+module.exports = { Notice, notices };

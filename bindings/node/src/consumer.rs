@@ -3,8 +3,9 @@
 use crate::answer::{IntoJs, Value, array, row, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
+use crate::notice::NativeNotices;
 use crate::time::{duration, patience};
-use echomq::{Consumer, Delivery, Failure, Notice, Notices, Worker};
+use echomq::{Consumer, Delivery, Failure, Worker};
 use napi::{Env, Result};
 use napi_derive::napi;
 use std::mem;
@@ -130,7 +131,7 @@ impl NativeConsumer {
     /// What it tells beside its deliveries.
     #[napi(catch_unwind)]
     pub fn notices(&self) -> NativeNotices {
-        NativeNotices { notices: Arc::new(self.consumer.notices()), queue: self.queue.clone() }
+        NativeNotices::new(self.consumer.notices(), self.queue.clone())
     }
 }
 
@@ -213,53 +214,5 @@ impl NativeDeliveries {
     #[napi(catch_unwind)]
     pub fn give_back(&mut self, numbers: Vec<u32>) {
         Delivery::give_back_all(numbers.into_iter().filter_map(|number| self.remove(number)));
-    }
-}
-
-/// What a consumer tells beside its deliveries. It does not keep the consumer from being forgotten.
-#[napi]
-pub struct NativeNotices {
-    notices: Arc<Notices>,
-    queue: Arc<Queue>,
-}
-
-#[napi]
-impl NativeNotices {
-    /// Waits for the next notice; answers it, or undefined at the end.
-    #[napi(catch_unwind)]
-    pub fn next(&self, slot: u32) {
-        let notices = self.notices.clone();
-        Ticket::new(&self.queue, slot).answer_from(async move { Ok(notices.next().await) });
-    }
-}
-
-/// What a notice says.
-#[napi(object)]
-pub struct NoticeParts {
-    /// What it is about.
-    pub kind: String,
-    /// A sentence for people.
-    pub message: String,
-    /// The entry concerned.
-    pub entry_id: Option<String>,
-    /// The branded id that belongs to the entry's place.
-    pub id: Option<String>,
-    /// How often the entry was delivered.
-    pub attempts: Option<f64>,
-    /// The cause of a trouble.
-    pub code: Option<String>,
-}
-
-impl IntoJs for Notice {
-    fn into_js(self, env: &Env) -> Result<Value> {
-        let parts = NoticeParts {
-            kind: self.kind().to_string(),
-            message: self.message().to_owned(),
-            entry_id: self.entry_id().map(|id| id.to_string()),
-            id: self.id().map(String::from),
-            attempts: self.attempts().map(|attempts| attempts as f64),
-            code: self.code().map(|code| code.to_string()),
-        };
-        value(env, parts)
     }
 }

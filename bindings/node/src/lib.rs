@@ -18,6 +18,7 @@ pub mod host;
 pub mod id;
 pub mod keyspace;
 pub mod listener;
+pub mod notice;
 mod packed;
 pub mod reader;
 pub mod stream;

@@ -3,6 +3,7 @@
 use crate::answer::{IntoJs, Value, array, text_or_bytes, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::{make_error, or_throw};
+use crate::notice::NativeNotices;
 use echomq::{Event, EventGap, Heard, Listener, Subscriber, SubscriberOptions};
 use napi::bindgen_prelude::{Either, Null, Uint8Array};
 use napi::{Env, Result};
@@ -66,6 +67,12 @@ impl NativeListener {
         };
         let parts = [value(&env, status.connected), value(&env, status.resubscriptions as f64), error];
         array(&env, parts.into_iter())
+    }
+
+    /// What it tells beside its events.
+    #[napi(catch_unwind)]
+    pub fn notices(&self) -> NativeNotices {
+        NativeNotices::new(self.listener.notices(), self.queue.clone())
     }
 
     /// Ends it.

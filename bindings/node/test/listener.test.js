@@ -1,7 +1,7 @@
 const assert = require('node:assert/strict');
 const { getEventListeners } = require('node:events');
 const { describe, test } = require('node:test');
-const { Event, EventGap, Listener, Subscriber } = require('..');
+const { Event, EventGap, Listener, Notice, Subscriber } = require('..');
 const { until } = require('./server');
 const { suite } = require('./suite');
 
@@ -108,6 +108,12 @@ describe('listening to events', () => {
 
   test('when the server comes back everyone is told of the gap, and hears again', async () => {
     const { events, listener } = await listening('back', { reconnectMin: 1, reconnectMax: 10 });
+    const notices = listener.notices();
+    const told = async () => {
+      const { value } = await notices.next();
+      assert.ok(value instanceof Notice);
+      return [value.kind, value.code];
+    };
     const other = await (await at.connect({ reconnectMin: 1, reconnectMax: 10 })).events('other').listen();
     const subscribers = [listener, listener, other].map((listener) => listener.subscribe());
     for (let round = 1; round <= 5; round++) {
@@ -115,7 +121,8 @@ describe('listening to events', () => {
       await at.plain.command('PUBLISH', other.channel, '{"n":"0"}');
       for (const subscriber of subscribers) assert.equal((await subscriber.next()).get('n'), '0');
       await at.server.kill();
-      await until('it is noticed', () => !listener.status.connected);
+      assert.deepEqual(await told(), ['disconnected', 'disconnected']);
+      assert.equal(listener.status.connected, false);
       await at.server.run();
       at.plain.close();
       at.plain = at.server.plain();
@@ -125,8 +132,11 @@ describe('listening to events', () => {
         assert.deepEqual([gap.missed, gap.reconnected], [0, true]);
       }
       assert.deepEqual(listener.status, { connected: true, resubscriptions: round, error: undefined });
+      assert.deepEqual(await told(), ['reconnected', undefined]);
     }
+    const end = notices.next();
     listener.close();
+    assert.deepEqual(await end, { value: undefined, done: true });
     other.close();
   });
 

@@ -1,6 +1,7 @@
 //! `echomq.Listener` and `echomq.Subscriber`.
 
 use crate::event::object;
+use crate::notice::Notices;
 use crate::wait::{following, next};
 use crate::{arguments, error};
 use echomq::SubscriberOptions;
@@ -100,6 +101,15 @@ impl Listener {
     /// How the subscription stands.
     fn status(&self, py: Python<'_>) -> PyResult<ListenerStatus> {
         ListenerStatus::new(py, &self.0.status())
+    }
+
+    /// What the listener tells beside its events: an iterator of ``Notice``, which waits for the next one and ends with the
+    /// listener. ``disconnected`` is told as soon as the connection is lost, and ``reconnected`` once the channel is
+    /// subscribed to again; of one loss each once, however many attempts it takes.
+    ///
+    /// The last 1 024 wait to be taken; each is taken once, by whoever asks first.
+    fn notices(&self) -> Notices {
+        self.0.notices().into()
     }
 
     /// Ends the listener. Its subscribers can take what they have already.

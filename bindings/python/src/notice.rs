@@ -4,7 +4,7 @@ use crate::wait::wait_for_ever;
 use pyo3::prelude::*;
 use std::time::Duration;
 
-/// Something that a consumer tells beside its deliveries.
+/// Something that a consumer tells beside its deliveries, or a listener beside its events.
 ///
 /// ``kind`` is one of ``group_recreated``, ``lost``, ``foreign``, ``failed``, ``dead_letter``, ``trouble``,
 /// ``disconnected``, ``reconnected`` and ``missed``; the README says what they mean.
@@ -65,7 +65,8 @@ impl Notice {
     }
 }
 
-/// What a consumer tells beside its deliveries, made by ``Consumer.notices``: an iterator of ``Notice``.
+/// What a consumer or a listener tells beside what it hands out, made by ``Consumer.notices`` and ``Listener.notices``:
+/// an iterator of ``Notice``.
 ///
 /// >>> with echomq.Client(url, node_id=7) as client:
 /// ...     events = client.stream("codemojex", "notices")

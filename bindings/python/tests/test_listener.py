@@ -120,18 +120,23 @@ def test_a_buffer_without_room(events, buffer):
 def test_a_restarted_server_is_a_gap_for_each(own_server):
     with echomq.Client(own_server.url, **QUICK) as client, client.events("q").listen() as listener:
         events = client.events("q")
-        subscribers = [listener.subscribe() for _ in range(3)]
+        subscribers, notices = [listener.subscribe() for _ in range(3)], listener.notices()
         for time in range(1, 6):
             own_server.kill()
-            wait_until(lambda: not listener.status().connected, "the loss is noticed")
+            lost = next(notices)
+            assert (lost.kind, lost.code) == ("disconnected", "disconnected")
+            assert not listener.status().connected
             assert listener.status().error.code == "disconnected"
             own_server.restart()
-            wait_until(lambda time=time: listener.status().resubscriptions == time, "it listens again")
+            assert next(notices).kind == "reconnected"
+            assert listener.status().resubscriptions == time
             gaps = [next(subscriber) for subscriber in subscribers]
             assert [(gap.missed, gap.reconnected) for gap in gaps] == [(0, True)] * 3
             assert gaps[0] == gaps[1]
             assert events.publish(str(time), JOB) == 1
             assert [next(subscriber).name for subscriber in subscribers] == [str(time)] * 3
+        listener.close()
+        assert list(notices) == []
 
 
 def test_the_reason_is_told_once_when_a_listener_cannot_go_on(plain, url, name, channel):
@@ -235,15 +240,24 @@ def test_another_loop(url, name):
 
 async def test_a_restarted_server_is_a_gap_in_a_loop(own_server):
     async with echomq.aio.Client(own_server.url, **QUICK) as client, client.events("q").listen() as listener:
-        first, second = listener.subscribe(), listener.subscribe()
-        waiting = asyncio.ensure_future(anext(first))
+        first, second, notices = listener.subscribe(), listener.subscribe(), listener.notices()
+        waiting, told = await begun(anext(first)), await begun(anext(notices))
         own_server.kill()
+        assert (await told).kind == "disconnected"
         own_server.restart()
+        assert (await anext(notices)).kind == "reconnected"
         assert (await waiting).reconnected
         assert (await anext(second)).reconnected
         with valkey.Valkey(port=own_server.port) as plain:
             plain.publish("emq:{q}:events", "raw")
         assert (await anext(first)).payload == (await anext(second)).payload == b"raw"
+        listener.close()
+        assert [notice async for notice in notices] == []
+
+
+async def test_a_listener_that_was_not_started_has_no_notices(aio_events):
+    with pytest.raises(echomq.StateError):
+        aio_events.listen().notices()
 
 
 async def test_an_asynchronous_subscriber_ends_with_its_client(url, name):

@@ -82,6 +82,13 @@ pub enum Step {
     },
 }
 
+impl Step {
+    /// Whether it is the end of that part's process.
+    pub fn kills(&self, part: &str) -> bool {
+        matches!(self, Self::Kill { kill } if kill == part)
+    }
+}
+
 /// An op, and what has to come of it: no values where nothing is said.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -65,6 +65,8 @@ struct Actor<'a> {
     node: u64,
     participant: &'a Participant,
     place: Place,
+    /// Where the server is.
+    url: String,
     driver: Option<Driver>,
     /// Consumers that were started and not stopped.
     consumers: Vec<Token>,
@@ -84,6 +86,7 @@ impl Stage {
         self.plain.command(["SCRIPT", "FLUSH"]);
         self.audience = None;
         let mut actors = Vec::new();
+        let kills = |part: &Part| scene.steps.iter().any(|step| step.kills(&part.name));
         for (at, (part, participant)) in scene.parts.iter().zip(cast).enumerate() {
             let same = cast[..at].iter().filter(|other| other.name == participant.name).count();
             actors.push(Actor {
@@ -91,6 +94,7 @@ impl Stage {
                 node: part.node.unwrap_or(at as u64 + 1),
                 participant,
                 place: (participant.name.clone(), same),
+                url: if kills(part) { self.url_of(part) } else { self.server.url() },
                 driver: None,
                 consumers: vec![],
             });
@@ -119,6 +123,13 @@ impl Stage {
             Err(Stop::Fault(fault)) => Verdict::Fail(with_diagnostics(fault, &actors)),
         };
         Played { verdict, bytes }
+    }
+
+    /// The address for a part that is killed: of a user of its own, by whom the server finds its connections. It may see the end
+    /// of a process late, and would deliver to the dead until then.
+    fn url_of(&mut self, Part { name, .. }: &Part) -> String {
+        self.plain.command(["ACL", "SETUSER", name, "on", &format!(">{name}"), "~*", "&*", "+@all"]);
+        format!("redis://{name}:{name}@{}", self.server.address())
     }
 
     /// Ends all processes.
@@ -161,6 +172,9 @@ impl Stage {
                 // The end of the value is the end of the process.
                 actor.driver = None;
                 actor.consumers.clear();
+                self.plain
+                    .try_command(["CLIENT", "KILL", "USER", &actor.part.name])
+                    .map_err(|error| error.to_string())?;
                 Ok(())
             }
             Step::Share(share) => self.share(share, actors, names),
@@ -184,9 +198,8 @@ impl Stage {
 
     /// Has a part do something; its process is started and connected where it is not.
     fn order(&mut self, actor: &mut Actor<'_>, order: &[Item], names: &Names) -> Result<Reply, Stop> {
-        let url = self.server.url();
         let arguments = item::resolved(&order[1..], names)?;
-        let (op, arguments) = operation::place(order, arguments, &actor.part.name, &url)?;
+        let (op, arguments) = operation::place(order, arguments, &actor.part.name, &actor.url)?;
         if actor.driver.is_none() {
             self.enter(actor, op != "open")?;
         }
@@ -213,7 +226,7 @@ impl Stage {
         };
         driver.forget_diagnostics();
         if opens {
-            let mut arguments = vec![Token::text(&actor.part.name), Token::text(self.server.url())];
+            let mut arguments = vec![Token::text(&actor.part.name), Token::text(&actor.url)];
             arguments.push(Token::text(format!("node={}", actor.node)));
             arguments.extend(actor.part.clock.map(|clock| Token::text(format!("clock={clock}"))));
             expect_nothing("open", driver.ask("open", &arguments)?)?;

@@ -21,7 +21,7 @@ pub struct Event(Arc<Heard>);
 struct Heard {
     payload: Vec<u8>,
     about: OnceLock<About>,
-    members: OnceLock<Vec<(String, String)>>,
+    members: OnceLock<Option<Vec<(String, String)>>>,
 }
 
 /// What nearly everyone asks for.
@@ -61,16 +61,26 @@ impl Event {
 
     /// All members in their order, `event` and `job` among them; none for what is no JSON object. See [`Event::get`].
     pub fn members(&self) -> &[(String, String)] {
-        self.0.members.get_or_init(|| {
-            let text = |value| string(value).unwrap_or_else(|| value.get().to_owned());
-            let members = self.read().unwrap_or_default().into_iter();
-            members.map(|(Name(name), value)| (name.into_owned(), text(value))).collect()
-        })
+        self.object().unwrap_or_default()
+    }
+
+    /// Whether the payload is a JSON object, be it an empty one.
+    pub fn is_object(&self) -> bool {
+        self.object().is_some()
     }
 
     /// The bytes as they came.
     pub fn payload(&self) -> &[u8] {
         &self.0.payload
+    }
+
+    fn object(&self) -> Option<&[(String, String)]> {
+        let members = self.0.members.get_or_init(|| {
+            let text = |value| string(value).unwrap_or_else(|| value.get().to_owned());
+            let members = self.read().ok()?.into_iter();
+            Some(members.map(|(Name(name), value)| (name.into_owned(), text(value))).collect())
+        });
+        members.as_deref()
     }
 
     fn about(&self) -> &About {
@@ -153,7 +163,10 @@ mod tests {
             assert_eq!(event.name(), "unknown");
             assert_eq!((event.job(), event.members()), (None, &[][..]));
             assert_eq!(event.payload(), payload);
+            assert!(!event.is_object());
         }
+        let empty = heard(b" {} ");
+        assert_eq!((empty.name(), empty.members(), empty.is_object()), ("unknown", &[][..], true));
         let nested = [&br#"{"event":"x","deep":"#[..], &deep, b"}"].concat();
         assert_eq!(heard(&nested).name(), "x");
         let event = heard(br#"{"event":7,"job":"JOB000xY9Wvvcd"}"#);

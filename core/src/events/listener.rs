@@ -9,6 +9,7 @@ use crate::connection::door::Door;
 use crate::error::Code;
 use crate::error::{Error, Result};
 use crate::events::mailbox::Heard;
+use crate::notice::Notices;
 use std::fmt;
 use std::sync::Arc;
 use tokio::runtime::Handle as Runtime;
@@ -104,6 +105,23 @@ impl Listener {
         H: FnMut(&S, Heard) -> Result<S, E> + Send + 'static,
     {
         Ok(Reduction::start(self.subscribe(options)?, &self.runtime, state, handler))
+    }
+
+    /// What the listener tells beside its events: that the connection was lost, at once, and that the channel is subscribed to
+    /// again. Of one loss each is told once, however many attempts it takes.
+    ///
+    /// ```no_run
+    /// # async fn example(listener: echomq::Listener) {
+    /// let notices = listener.notices();
+    /// while let Some(notice) = notices.next().await {
+    ///     println!("{}: {}", notice.kind(), notice.message());
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// They end with the listener; [`Listener::ended`] answers why.
+    pub fn notices(&self) -> Notices {
+        self.hold.notices()
     }
 
     /// How the subscription stands.

@@ -1,6 +1,6 @@
 //! A consumer of a group, and what it hands out.
 
-use super::delivery::{Delivery, Notices};
+use super::delivery::Delivery;
 use super::door::{From as Begin, OpenDoor};
 use super::engine::Engine;
 use super::member::Member;
@@ -14,6 +14,7 @@ use crate::connection::shared::Shared;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::Result;
+use crate::notice::{Board, Notices};
 use crate::operation::monitor::Monitor;
 use crate::process::Origin;
 use crate::stream::Key;
@@ -74,7 +75,8 @@ impl Consumer {
         let lane = Lane::open(door.settings().clone()).await?;
         let monitor = Monitor::new(State::new(&options));
         let member = Member { key, group, consumer };
-        let inner = Arc::new(Inner { member, options, door, origin: Origin::here(), monitor });
+        let inner =
+            Arc::new(Inner { member, options, door, origin: Origin::here(), monitor, notices: Board::new() });
         tokio::spawn(Engine::new(inner.clone(), lane, opened.position).run());
         Ok(Self(Arc::new(Handle(inner))))
     }
@@ -312,7 +314,7 @@ impl Consumer {
     ///
     /// The last 1 024 wait to be taken; each is taken once, by whoever asks first.
     pub fn notices(&self) -> Notices {
-        Notices::new(self.inner().clone())
+        self.inner().notices.notices()
     }
 
     fn inner(&self) -> &Arc<Inner> {

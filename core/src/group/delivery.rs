@@ -1,7 +1,5 @@
 //! An entry in hand, and its verdict.
 
-use super::notice::Notice;
-use super::state::State;
 use super::verdict::{Failure, Inner};
 use crate::error::Result;
 use crate::id::branded::EventId;
@@ -197,50 +195,5 @@ impl Drop for Open {
         {
             inner.settle(&[entry_id], false);
         }
-    }
-}
-
-/// What a consumer tells beside its deliveries, as far as nobody has taken it yet.
-pub struct Notices {
-    inner: Arc<Inner>,
-}
-
-impl Notices {
-    pub(super) fn new(inner: Arc<Inner>) -> Self {
-        Self { inner }
-    }
-
-    /// The next notice; nothing once the consumer has stopped.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future loses nothing.
-    pub async fn next(&self) -> Option<Notice> {
-        if !self.inner.origin.is_here() {
-            return None;
-        }
-        self.inner.monitor.until(State::take_notice).await
-    }
-
-    /// Waits until there is a notice to take, or the consumer has stopped, and takes nothing.
-    pub async fn ready(&self) {
-        if self.inner.origin.is_here() {
-            self.inner.monitor.until(|state| state.has_notice().then_some(())).await;
-        }
-    }
-
-    /// Waits on the caller's thread, for at most that long; nothing where none came in time, `Some(None)` once the
-    /// consumer has stopped.
-    pub fn wait_next(&self, at_most: Duration) -> Option<Option<Notice>> {
-        if !self.inner.origin.is_here() {
-            return Some(None);
-        }
-        self.inner.monitor.wait(at_most, State::take_notice)
-    }
-}
-
-impl fmt::Debug for Notices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Notices({})", self.inner.member)
     }
 }

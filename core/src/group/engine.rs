@@ -2,7 +2,6 @@
 
 use super::door::{From, OpenDoor};
 use super::drain::Drain;
-use super::notice::{Notice, NoticeKind};
 use super::page::Page;
 use super::read::ReadNew;
 use super::reclaim::{Reclaim, Reclaimed};
@@ -15,6 +14,7 @@ use crate::connection::lane::Lane;
 use crate::connection::shared::Attendance;
 use crate::error::{Code, Error, Result};
 use crate::id::entry_id::EntryId;
+use crate::notice::{Notice, NoticeKind};
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use redis::Value;
@@ -428,6 +428,7 @@ impl Drop for Duties {
                     state.end();
                 }
             });
+            self.inner.notices.end();
         }
     }
 }

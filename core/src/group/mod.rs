@@ -9,7 +9,6 @@ mod door;
 mod drain;
 mod engine;
 mod member;
-pub(crate) mod notice;
 pub(crate) mod options;
 mod page;
 mod read;

@@ -3,7 +3,6 @@
 //! It does no I/O and reads no clock, so the rules of `docs/protocol.md` §6 are tested on it alone.
 
 use super::acknowledgements::Acknowledgements;
-use super::notice::{Notice, Waiting};
 use super::options::ConsumerOptions;
 use super::scan::Scan;
 use super::suspects::Suspects;
@@ -93,7 +92,6 @@ pub(super) struct State {
     scan: Scan,
     /// Something changed that the engine must look at.
     attention: bool,
-    notices: Waiting,
 }
 
 impl State {
@@ -116,7 +114,6 @@ impl State {
             suspects: Suspects::new(options.max_attempts.is_some()),
             scan: Scan::new(),
             attention: false,
-            notices: Waiting::default(),
         }
     }
 
@@ -517,23 +514,6 @@ impl State {
 
     pub(super) fn has_ended(&self) -> bool {
         self.phase == Phase::Ended
-    }
-
-    pub(super) fn notice(&mut self, notice: Notice) {
-        self.notices.push(notice);
-    }
-
-    /// Whether there is a notice to take, or none will come any more.
-    pub(super) fn has_notice(&self) -> bool {
-        self.has_ended() || !self.notices.is_empty()
-    }
-
-    /// The next notice; nothing at the end.
-    pub(super) fn take_notice(&mut self) -> Option<Option<Notice>> {
-        match self.notices.pop() {
-            Some(notice) => Some(Some(notice)),
-            None => self.has_ended().then_some(None),
-        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::dead_letter::{DeadLetter, Outcome};
 use super::member::Member;
-use super::notice::{Notice, NoticeKind};
 use super::options::{ConsumerOptions, OnForeign};
 use super::page::Page;
 use super::settle::{Acknowledge, KeepPending};
@@ -11,6 +10,7 @@ use crate::connection::door::Door;
 use crate::connection::shared::Shared;
 use crate::error::Error;
 use crate::id::entry_id::EntryId;
+use crate::notice::{Board, Notice, NoticeKind};
 use crate::operation::Operation;
 use crate::operation::monitor::Monitor;
 use crate::process::Origin;
@@ -32,6 +32,7 @@ pub(super) struct Inner {
     pub(super) door: Shared,
     pub(super) origin: Origin,
     pub(super) monitor: Monitor<State>,
+    pub(super) notices: Board,
 }
 
 /// Why a handler did not handle an entry, and how soon it is to come back.
@@ -78,8 +79,8 @@ impl Inner {
         let inner = self.clone();
         let operation = Acknowledge { member: self.member.clone(), entries: entries.clone() };
         self.door.run(Ok(operation)).on_complete(move |answer| {
+            inner.tell_trouble(answer.as_ref().err());
             inner.monitor.change(|state| {
-                tell_trouble(state, answer.as_ref().err());
                 state.acknowledged(entries, answer.map(drop), Instant::now() + AGAIN_AFTER);
             });
         });
@@ -157,16 +158,20 @@ impl Inner {
                 Err(error) => (None, Some(error)),
             };
             then(reply);
-            inner.monitor.change(|state| {
-                tell_trouble(state, error.as_ref());
-                state.verdict_arrived();
-            });
+            inner.tell_trouble(error.as_ref());
+            inner.monitor.change(State::verdict_arrived);
         });
     }
 
     /// Tells something beside the deliveries.
     pub(super) fn tell(&self, notice: Notice) {
-        self.monitor.change(|state| state.notice(notice));
+        self.notices.post(notice);
+    }
+
+    fn tell_trouble(&self, error: Option<&Error>) {
+        if let Some(error) = error {
+            self.tell(Notice::of_error(NoticeKind::Trouble, error));
+        }
     }
 
     /// Says how long entries that are pending for this consumer have been idle.
@@ -203,16 +208,14 @@ impl Inner {
                 false
             });
         }
+        for (entries, kind, why) in
+            [(&removed, NoticeKind::Lost, LOST), (&skipped, NoticeKind::Foreign, FOREIGN)]
+        {
+            entries.iter().for_each(|entry_id| self.tell(Notice::of_entry(kind, *entry_id, why)));
+        }
         let now = Instant::now();
         self.monitor.change(|state| {
-            for entry_id in removed {
-                state.notice(Notice::of_entry(NoticeKind::Lost, entry_id, LOST));
-                state.acknowledge(entry_id, now);
-            }
-            for entry_id in skipped {
-                state.notice(Notice::of_entry(NoticeKind::Foreign, entry_id, FOREIGN));
-                state.acknowledge(entry_id, now);
-            }
+            removed.iter().chain(&skipped).for_each(|entry_id| state.acknowledge(*entry_id, now));
             state.put(deliveries);
         });
         for (entry_id, attempts, failure) in failed {
@@ -221,12 +224,6 @@ impl Inner {
             }
             self.fail(entry_id, attempts, failure);
         }
-    }
-}
-
-fn tell_trouble(state: &mut State, error: Option<&Error>) {
-    if let Some(error) = error {
-        state.notice(Notice::of_error(NoticeKind::Trouble, error));
     }
 }
 

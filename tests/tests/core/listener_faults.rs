@@ -2,7 +2,7 @@
 
 use crate::listener::{CHANNEL, event, listen, publish, subscribe};
 use crate::{Bus, each, options};
-use echomq::{Client, Code, Heard, Subscriber};
+use echomq::{Client, Code, Heard, Listener, NoticeKind, Subscriber};
 use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, wait_until_async};
 use std::time::Duration;
 
@@ -12,6 +12,12 @@ async fn gap(subscriber: &Subscriber) {
         Heard::Gap(gap) => assert!(gap.reconnected() && gap.missed() == 0, "{gap:?}"),
         other => panic!("{other:?}"),
     }
+}
+
+/// The notices that are there.
+fn told(listener: &Listener) -> Vec<NoticeKind> {
+    let notices = listener.notices();
+    std::iter::from_fn(|| notices.wait_next(Duration::ZERO).flatten()).map(|notice| notice.kind()).collect()
 }
 
 #[tokio::test]
@@ -34,11 +40,15 @@ async fn every_channel_is_listened_to_again_after_twenty_outages() {
             proxy.close_all(Ending::Reset);
             let attempts = proxy.connections();
             wait_until_async("attempts have failed", async || proxy.connections() >= attempts + 8).await;
-            assert!(!listeners[0].1.status().connected);
-            assert_eq!(listeners[0].1.status().error.unwrap().code(), Code::Disconnected);
+            for (_, listener) in &listeners {
+                assert!(!listener.status().connected);
+                assert_eq!(listener.status().error.unwrap().code(), Code::Disconnected);
+                assert_eq!(told(listener), [NoticeKind::Disconnected], "once, whatever the attempts");
+            }
             proxy.drop_replies(0.0, 0);
             for (subscriber, listener) in &listeners {
                 gap(subscriber).await;
+                assert_eq!(told(listener), [NoticeKind::Reconnected]);
                 let status = listener.status();
                 assert!(status.connected && status.error.is_none());
                 assert_eq!(status.resubscriptions, cycle);

@@ -55,16 +55,25 @@ defmodule EchoMQ.Events do
 
       children = [{MyApp.Completed, conn: MyApp.Bus, name: MyApp.Completed}]
 
-  It implements `c:handle_event/3`, and may implement `c:handle_gap/2` and `c:init/1`. `use` takes the options of `start_link/1`
+  It implements `c:handle_event/3`, and may implement `c:handle_gap/2`, `c:handle_notice/1` and `c:init/1`. `use` takes the options of `start_link/1`
   and those of a child specification, `:id`, `:restart` and `:shutdown`; those given to the child come before them. A handler
   that raises, throws, exits or answers anything but `{:ok, state}` is reported by the log with the event, leaves the state as
   it was, and goes on with the next event. It runs in the listener's process.
+
+  ## Notices
+
+  A listener tells at once that its connection is gone, and once it has subscribed again, by an `EchoMQ.Notice` of the kind
+  `:disconnected` or `:reconnected`: of one loss each is told once, however many attempts it takes. The option `:on_notice` is a
+  function of the notice, called in a process of its own, or a process, which gets `{:echo_mq_notice, listener, notice}`. Without
+  it a handler's `c:handle_notice/1` is called, or the notice is logged as a warning. For those who hear, the gap is in its place
+  among the events.
 
   ## Telemetry
 
   Where `:telemetry` is loaded, each call of `c:handle_event/3` is followed by the event `[:echo_mq, :events, :handled]` with
   `%{duration: native_time}` and the metadata `:queue`, `:event` and `:result` (`:ok` or `{:error, reason}`), and each gap that
-  a handler meets by `[:echo_mq, :events, :gap]` with `%{missed: count}` and the metadata `:queue` and `:reconnected`.
+  a handler meets by `[:echo_mq, :events, :gap]` with `%{missed: count}` and the metadata `:queue` and `:reconnected`. Each notice
+  is followed by `[:echo_mq, :events, :notice]` with `%{count: 1}` and the metadata `:queue` and `:notice`.
 
   ## Errors
 
@@ -75,7 +84,7 @@ defmodule EchoMQ.Events do
   `:overloaded`, `:disconnected`, `:timeout`, `:closed` and `:server`.
   """
 
-  alias EchoMQ.{Connector, Error, EventGap, Native}
+  alias EchoMQ.{Connector, Error, EventGap, Native, Notice}
   alias EchoMQ.Events.{Announced, Decided, Listener, Options, Shared}
 
   @typedoc "A listener: its process, or the name it was registered under."
@@ -108,6 +117,7 @@ defmodule EchoMQ.Events do
           | {:name, GenServer.name()}
           | {:handler, module() | (String.t(), payload(), term() -> {:ok, term()})}
           | {:state, term()}
+          | {:on_notice, (Notice.t() -> term()) | pid() | atom()}
           | hearing()
 
   @typedoc "How a listener stands. The error says why there is no connection."
@@ -129,7 +139,10 @@ defmodule EchoMQ.Events do
   @doc "Is told that events are missing, or may be. A handler without it has gaps logged as warnings."
   @callback handle_gap(EventGap.t(), state :: term()) :: {:ok, state :: term()}
 
-  @optional_callbacks init: 1, handle_gap: 2
+  @doc "Is told that the connection is gone, or that the events are heard again, in a process of its own."
+  @callback handle_notice(Notice.t()) :: term()
+
+  @optional_callbacks init: 1, handle_gap: 2, handle_notice: 1
 
   @specification [:id, :restart, :shutdown]
 
@@ -287,7 +300,8 @@ defmodule EchoMQ.Events do
   Starts a listener. When it answers, the server has confirmed the subscription: what is published from then on is heard.
 
   `:conn` and `:queue` are needed. With `:handler` it folds what it hears into a state that begins with `:state`. `:buffer` and
-  `:raw` say how its handler hears, and its subscribers where they do not say otherwise; see `t:hearing/0`. `:name` registers
+  `:raw` say how its handler hears, and its subscribers where they do not say otherwise; see `t:hearing/0`. `:on_notice` says who is
+  told how the connection comes and goes; see the section on notices. `:name` registers
   the process, as with `GenServer`, and `GenServer.stop/1` stops it.
 
   It ends as its connector does, or with an `EchoMQ.Error` when it cannot go on: `:auth` when the user may not listen any

@@ -10,6 +10,7 @@ defmodule EchoMQ.Native do
   @type client :: reference()
   @type consumer :: reference()
   @type hand :: reference()
+  @type notices :: reference()
   @type tag :: reference()
   @type refusal :: {:error, EchoMQ.Error.t()}
   @type count :: non_neg_integer() | :all
@@ -190,8 +191,10 @@ defmodule EchoMQ.Native do
   def flush(_tag, _consumer), do: unloaded()
   @spec stop(tag(), consumer(), timeout()) :: non_neg_integer() | refusal() | :pending
   def stop(_tag, _consumer, _within), do: unloaded()
-  @spec next_notice(tag(), consumer()) :: EchoMQ.Notice.t() | nil | refusal() | :pending
-  def next_notice(_tag, _consumer), do: unloaded()
+  @spec consumer_notices(consumer()) :: notices()
+  def consumer_notices(_consumer), do: unloaded()
+  @spec next_notice(tag(), notices()) :: EchoMQ.Notice.t() | nil | refusal() | :pending
+  def next_notice(_tag, _notices), do: unloaded()
 
   # A hand holds what was taken until its verdict; a delivery is a number in a hand.
   @spec hand(consumer(), :owner | {:each | :batch, non_neg_integer()}) :: {:ok, hand()} | refusal()
@@ -244,6 +247,8 @@ defmodule EchoMQ.Native do
   def listen(_tag, _client, _queue), do: unloaded()
   @spec listener_status(listener()) :: {String.t(), boolean(), non_neg_integer(), EchoMQ.Error.t() | nil}
   def listener_status(_listener), do: unloaded()
+  @spec listener_notices(listener()) :: notices()
+  def listener_notices(_listener), do: unloaded()
   @spec until_listener_ends(tag(), listener()) :: :ok | refusal() | :pending
   def until_listener_ends(_tag, _listener), do: unloaded()
 

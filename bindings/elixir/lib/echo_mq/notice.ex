@@ -1,6 +1,6 @@
 defmodule EchoMQ.Notice do
   @moduledoc """
-  Something that a consumer tells beside its messages.
+  Something that a consumer tells beside its messages, or a listener beside its events.
 
     * `:kind` - what it is about; see `t:kind/0`
     * `:message` - a sentence for people
@@ -21,8 +21,8 @@ defmodule EchoMQ.Notice do
     * `:failed` - the handler of an entry failed; it comes back
     * `:dead_letter` - an entry failed its last attempt and is a dead letter now
     * `:trouble` - the group could not be told or asked; it is tried again
-    * `:disconnected` - the connection that reads is gone; it is opened again
-    * `:reconnected` - the connection that reads is open again
+    * `:disconnected` - the connection that reads or listens is gone; it is opened again
+    * `:reconnected` - the connection that reads is open again; the one that listens has subscribed again
     * `:missed` - so many notices were not taken in time and are gone
   """
   @type kind :: unquote(Enum.reduce(Enum.reverse(@kinds), &{:|, [], [&1, &2]}))

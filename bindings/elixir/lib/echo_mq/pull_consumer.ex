@@ -155,7 +155,10 @@ defmodule EchoMQ.PullConsumer do
   wait to be taken.
   """
   @spec notice(t()) :: Notice.t() | nil
-  def notice(%__MODULE__{native: native}), do: Native.call(&Native.next_notice(&1, native))
+  def notice(%__MODULE__{native: native}) do
+    notices = Native.consumer_notices(native)
+    Native.call(&Native.next_notice(&1, notices))
+  end
 
   @doc """
   Hands out nothing more, waits `within` that many milliseconds for what is in hand, and brings the last verdicts to the

@@ -87,8 +87,8 @@ defmodule EchoMQ.StreamConsumer do
 
   use GenServer
 
-  alias EchoMQ.{Connector, Error, Message, Native, Notice, PullConsumer, Report}
-  alias EchoMQ.StreamConsumer.{Notifier, Options, Worker}
+  alias EchoMQ.{Connector, Error, Message, Native, Notice, Notifier, PullConsumer, Report}
+  alias EchoMQ.StreamConsumer.{Options, Worker}
 
   require Logger
 
@@ -318,7 +318,7 @@ defmodule EchoMQ.StreamConsumer do
 
   defp start_worker(number, state) do
     {:ok, hand} = Native.hand(state.native, {state.kind, number})
-    report = telemetry(:handled, state)
+    report = Report.telemetry([:consumer, :handled], about(state))
 
     report =
       report &&
@@ -339,14 +339,18 @@ defmodule EchoMQ.StreamConsumer do
   end
 
   defp start_notifier(state) do
-    report = telemetry(:notice, state)
-    report = if report, do: &report.(%{count: 1}, %{notice: &1}), else: fn _notice -> :ok end
-    %{state | notifier: :proc_lib.spawn_link(Notifier, :run, [state.native, self(), state.on_notice, report])}
+    told = %{
+      notices: Native.consumer_notices(state.native),
+      what: "consumer",
+      owner: self(),
+      target: state.on_notice,
+      report: Notifier.report([:consumer, :notice], about(state))
+    }
+
+    %{state | notifier: :proc_lib.spawn_link(Notifier, :run, [told])}
   end
 
-  defp telemetry(event, state) do
-    Report.telemetry([:consumer, event], Map.take(state, [:queue, :stream, :group, :consumer]))
-  end
+  defp about(state), do: Map.take(state, [:queue, :stream, :group, :consumer])
 
   @impl true
   def handle_call({:stop, _within}, {caller, _}, state) when is_map_key(state.workers, caller) do

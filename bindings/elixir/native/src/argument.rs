@@ -56,6 +56,18 @@ pub(crate) fn time(term: Term<'_>, what: &str) -> Result<Option<Duration>, Refus
     Ok(Some(Duration::from_millis(ms)))
 }
 
+/// A list of names and texts.
+pub(crate) fn named_texts(term: Term<'_>) -> Result<Vec<(String, String)>, Refusal> {
+    let named = elements(term, "the options")?.map(|option| {
+        let (name, value): (Term<'_>, Term<'_>) =
+            option?.decode().map_err(|_| Refusal::argument("an option must be a name and a value"))?;
+        let name = text(name, "the name of an option")?.into_owned();
+        let value = text(value, &format!("the option {name}"))?.into_owned();
+        Ok((name, value))
+    });
+    named.collect()
+}
+
 /// The elements of a list, and whether it ended as a list does.
 pub(crate) fn elements<'a>(
     term: Term<'a>,

@@ -1,13 +1,14 @@
-//! Consumers of groups: starting, pausing, stopping them, and their notices.
+//! Consumers of groups: starting, pausing and stopping them.
 
-use crate::argument::{elements, text, time};
+use crate::argument::{named_texts, time};
 use crate::atoms;
 use crate::client::{Connection, stream};
-use crate::error::{Refusal, call};
+use crate::error::call;
+use crate::notice::Telling;
 use crate::reply::answer_later;
-use crate::term::{Done, IntoTerm, word};
-use echomq::{Consumer, ConsumerOptions, Notice, NoticeKind};
-use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, NifStruct, Resource, ResourceArc, Term};
+use crate::term::{Done, IntoTerm};
+use echomq::{Consumer, ConsumerOptions};
+use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -50,14 +51,7 @@ impl Resource for Consuming {
 #[rustler::nif]
 fn consumer_options<'a>(env: Env<'a>, named: Term<'a>) -> NifResult<Term<'a>> {
     call(env, || {
-        let mut options = Vec::new();
-        for option in elements(named, "the options")? {
-            let (name, value): (Term<'_>, Term<'_>) =
-                option?.decode().map_err(|_| Refusal::argument("an option must be a name and a value"))?;
-            let name = text(name, "the name of an option")?;
-            let value = text(value, &format!("the option {name}"))?;
-            options.push((name, value));
-        }
+        let options = named_texts(named)?;
         let options = ConsumerOptions::parse(options.iter().map(|(name, value)| (&**name, &**value)))?;
         Ok((atoms::ok(), ResourceArc::new(Settings(options))).encode(env))
     })
@@ -147,43 +141,8 @@ fn stop<'a>(
     })
 }
 
-/// The next notice; nothing once the consumer has ended.
+/// What a consumer tells beside its deliveries.
 #[rustler::nif]
-fn next_notice<'a>(env: Env<'a>, tag: Term<'a>, consuming: ResourceArc<Consuming>) -> NifResult<Term<'a>> {
-    call(env, || {
-        let notices = consuming.consumer.notices();
-        answer_later(env, tag, async move { notices.next().await })
-    })
-}
-
-/// The words of all kinds of notices.
-#[rustler::nif]
-fn notice_kinds() -> Vec<&'static str> {
-    NoticeKind::ALL.iter().map(|kind| kind.as_str()).collect()
-}
-
-/// `EchoMQ.Notice`.
-#[derive(NifStruct)]
-#[module = "EchoMQ.Notice"]
-struct Told {
-    kind: Atom,
-    message: String,
-    entry_id: Option<String>,
-    id: Option<String>,
-    attempts: Option<u64>,
-    code: Option<Atom>,
-}
-
-impl IntoTerm for Notice {
-    fn into_term(self, env: Env<'_>) -> Term<'_> {
-        Told {
-            kind: word(env, self.kind().as_str()),
-            message: self.message().to_owned(),
-            entry_id: self.entry_id().map(|entry_id| entry_id.to_string()),
-            id: self.id().map(|id| id.as_str().to_owned()),
-            attempts: self.attempts(),
-            code: self.code().map(|code| word(env, code.as_str())),
-        }
-        .encode(env)
-    }
+fn consumer_notices(consuming: ResourceArc<Consuming>) -> ResourceArc<Telling> {
+    ResourceArc::new(Telling(consuming.consumer.notices()))
 }

@@ -32,11 +32,8 @@ impl IntoTerm for EventGap {
 pub(crate) fn message<'a>(env: Env<'a>, heard: &Heard, raw: bool) -> Term<'a> {
     match heard {
         Heard::Event(event) => {
-            let payload = if raw || event.members().is_empty() {
-                binary(env, event.payload())
-            } else {
-                members(env, event)
-            };
+            let payload =
+                if !raw && event.is_object() { members(env, event) } else { binary(env, event.payload()) };
             (words::emq_event(), binary(env, event.name().as_bytes()), payload).encode(env)
         }
         Heard::Gap(gap) => (words::emq_gap(), gap.into_term(env)).encode(env),

@@ -20,6 +20,7 @@ mod id;
 mod keyspace;
 mod listener;
 mod message;
+mod notice;
 mod reader;
 mod record;
 mod reply;

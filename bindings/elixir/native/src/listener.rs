@@ -1,11 +1,12 @@
 //! Listeners on the events of a queue, and those who hear off them.
 
-use crate::argument::{count, elements, number, text};
+use crate::argument::{count, named_texts, number};
 use crate::atoms;
 use crate::client::Connection;
-use crate::error::{Refusal, call};
+use crate::error::call;
 use crate::event::{Taken, are_large, end, message};
 use crate::events::events;
+use crate::notice::Telling;
 use crate::reply::answer_later;
 use crate::term::{Done, IntoTerm};
 use echomq::{Heard, Listener, Subscriber, SubscriberOptions};
@@ -74,6 +75,12 @@ fn listener_status<'a>(env: Env<'a>, listening: ResourceArc<Listening>) -> Term<
     (listening.listener.channel(), status.connected, status.resubscriptions, error).encode(env)
 }
 
+/// What a listener tells beside its events.
+#[rustler::nif]
+fn listener_notices(listening: ResourceArc<Listening>) -> ResourceArc<Telling> {
+    ResourceArc::new(Telling(listening.listener.notices()))
+}
+
 /// Waits for the end of a listener: `:ok` where it was wanted, else the error.
 #[rustler::nif]
 fn until_listener_ends<'a>(
@@ -111,11 +118,8 @@ fn subscribe<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let mut options = SubscriberOptions::new();
-        for option in elements(named, "the options")? {
-            let (name, value): (Term<'_>, Term<'_>) =
-                option?.decode().map_err(|_| Refusal::argument("an option must be a name and a value"))?;
-            let name = text(name, "the name of an option")?;
-            options.set(&name, &text(value, &format!("the option {name}"))?)?;
+        for (name, value) in named_texts(named)? {
+            options.set(&name, &value)?;
         }
         let subscriber = listening.listener.subscribe(options)?;
         let room = subscriber.buffer();

@@ -188,7 +188,7 @@ impl Consumer {
     /// What the consumer tells beside its deliveries: an asynchronous iterator of ``echomq.Notice``; see
     /// ``echomq.Consumer.notices``.
     fn notices(&self) -> Notices {
-        Notices::new(self.consumer.clone())
+        Notices::of_consumer(self.consumer.clone())
     }
 
     /// Its workers, for `echomq._handlers`, once it was started.

@@ -1,6 +1,7 @@
 //! `echomq.aio.Listener` and `echomq.aio.Subscriber`.
 
 use super::lazy::Lazy;
+use super::notices::Notices;
 use super::queue::LoopQueue;
 use super::waiting::{Source, Waiting, taken};
 use crate::error;
@@ -60,6 +61,12 @@ impl Listener {
     /// How the subscription stands: at once. Fails with ``StateError`` before the listener was started.
     fn status(&self, py: Python<'_>) -> PyResult<ListenerStatus> {
         ListenerStatus::new(py, &self.listener.running(py)?.status())
+    }
+
+    /// What the listener tells beside its events: an asynchronous iterator of ``echomq.Notice``, at once; see
+    /// ``echomq.Listener.notices``. Fails with ``StateError`` before the listener was started.
+    fn notices(&self, py: Python<'_>) -> PyResult<Notices> {
+        Ok(Notices::of_running(self.listener.running(py)?.notices()))
     }
 
     /// Ends the listener, at once. Its subscribers can take what they have already.

@@ -13,6 +13,7 @@ use super::listener::ListenerStatus;
 use crate::connection::door::{Door, closed, too_late};
 use crate::connection::shared::Shared;
 use crate::error::{Error, Result};
+use crate::notice::{Board, Notices};
 use crate::operation::monitor::Monitor;
 use crate::process::Origin;
 use engine::Engine;
@@ -55,8 +56,9 @@ impl Hub {
     pub(crate) async fn hold(&self, door: Shared, channel: Channel) -> Result<Hold> {
         self.0.origin.check()?;
         let deadline = Instant::now() + door.settings().timeout;
-        let (number, starts) = self.0.monitor.change(|state| state.hold(&channel));
-        let hold = Hold { hub: self.clone(), channel, number, door };
+        let notices = Board::new();
+        let (number, starts) = self.0.monitor.change(|state| state.hold(&channel, notices.clone()));
+        let hold = Hold { hub: self.clone(), channel, number, notices, door };
         if starts {
             tokio::spawn(Engine::new(self.0.clone(), &hold.door).run());
         }
@@ -86,6 +88,7 @@ pub(crate) struct Hold {
     hub: Hub,
     channel: Channel,
     number: u64,
+    notices: Board,
     door: Shared,
 }
 
@@ -133,11 +136,17 @@ impl Hold {
         self.hub.0.monitor.with(|state| state.status(&self.channel, self.number))
     }
 
+    /// How the connection comes and goes.
+    pub(crate) fn notices(&self) -> Notices {
+        self.notices.notices()
+    }
+
     /// Ends what hears through it. Doing so again changes nothing.
     pub(crate) fn release(&self) {
         if self.hub.0.origin.is_here() {
             let sinks = self.hub.0.monitor.change(|state| state.release(&self.channel, self.number));
             sinks.iter().for_each(|sink| sink.end(None));
+            self.notices.end();
         }
     }
 }

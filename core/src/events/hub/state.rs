@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::events::Channel;
 use crate::events::event::Event;
 use crate::events::listener::ListenerStatus;
+use crate::notice::{Board, Notice, NoticeKind};
 use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
@@ -41,17 +42,31 @@ pub(super) struct State {
 
 struct Subscription {
     confirmed: bool,
-    /// Those who want it, by their numbers.
-    holds: Vec<u64>,
+    /// Those who want it, by their numbers, and where each is told how the connection stands.
+    holds: Vec<(u64, Board)>,
     sinks: Sinks,
     /// It was confirmed before.
     was_confirmed: bool,
     resubscriptions: u64,
 }
 
+impl Subscription {
+    fn tell(&self, notice: &Notice) {
+        self.holds.iter().for_each(|(_, notices)| notices.post(notice.clone()));
+    }
+
+    /// There is no way on: why, for each hold.
+    fn end(&self, error: &Error) -> impl Iterator<Item = (u64, Error)> {
+        self.holds.iter().map(|(hold, notices)| {
+            notices.end();
+            (*hold, error.clone())
+        })
+    }
+}
+
 impl State {
     /// Wants a channel: the number of the hold, and whether an engine is to be started.
-    pub(super) fn hold(&mut self, channel: &Channel) -> (u64, bool) {
+    pub(super) fn hold(&mut self, channel: &Channel, notices: Board) -> (u64, bool) {
         self.holds += 1;
         let number = self.holds;
         let subscription = self.channels.entry(channel.spelled.clone()).or_insert_with(|| Subscription {
@@ -61,7 +76,7 @@ impl State {
             was_confirmed: false,
             resubscriptions: 0,
         });
-        subscription.holds.push(number);
+        subscription.holds.push((number, notices));
         self.attention = true;
         (number, !mem::replace(&mut self.running, true))
     }
@@ -76,14 +91,15 @@ impl State {
     }
 
     fn held(&self, channel: &str, number: u64) -> Option<&Subscription> {
-        self.channels.get(channel).filter(|subscription| subscription.holds.contains(&number))
+        let holds = |subscription: &&Subscription| subscription.holds.iter().any(|(hold, _)| *hold == number);
+        self.channels.get(channel).filter(holds)
     }
 
     /// Lets go of a hold, and hands out what heard through it.
     pub(super) fn release(&mut self, channel: &str, number: u64) -> Vec<Arc<dyn Sink>> {
         self.ended.remove(&number);
         let Some(subscription) = self.channels.get_mut(channel) else { return Vec::new() };
-        subscription.holds.retain(|other| *other != number);
+        subscription.holds.retain(|(other, _)| *other != number);
         let sinks = subscription.sinks.iter().filter(|(hold, _)| *hold == number);
         let gone: Vec<Arc<dyn Sink>> = sinks.map(|(_, sink)| sink.clone()).collect();
         if !gone.is_empty() {
@@ -154,8 +170,12 @@ impl State {
     /// There is no connection: every channel is to be subscribed to again.
     pub(super) fn disconnected(&mut self, error: Error) {
         self.connected = false;
+        for subscription in self.channels.values_mut() {
+            if mem::take(&mut subscription.confirmed) {
+                subscription.tell(&Notice::of_error(NoticeKind::Disconnected, &error));
+            }
+        }
         self.error = Some(error);
-        self.channels.values_mut().for_each(|subscription| subscription.confirmed = false);
     }
 
     /// The server confirmed a channel. Hands out what is to be told that something may be missing.
@@ -167,13 +187,14 @@ impl State {
             return None;
         }
         subscription.resubscriptions += 1;
+        subscription.tell(&Notice::new(NoticeKind::Reconnected, "the listener hears again"));
         Some(subscription.sinks.clone())
     }
 
     /// The server refused a channel. Hands out what heard it.
     pub(super) fn refused(&mut self, channel: &str, error: &Error) -> Sinks {
         let Some(subscription) = self.channels.remove(channel) else { return Sinks::default() };
-        self.ended.extend(subscription.holds.iter().map(|hold| (*hold, error.clone())));
+        self.ended.extend(subscription.end(error));
         self.attention = true;
         subscription.sinks
     }
@@ -185,7 +206,7 @@ impl State {
         let channels = mem::take(&mut self.channels).into_values();
         channels
             .map(|subscription| {
-                self.ended.extend(subscription.holds.iter().map(|hold| (*hold, error.clone())));
+                self.ended.extend(subscription.end(error));
                 subscription.sinks
             })
             .collect()
@@ -208,6 +229,7 @@ mod tests {
     use crate::error::Code;
     use crate::keyspace::Keyspace;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     #[derive(Default)]
     struct Log(Mutex<Vec<String>>);
@@ -250,6 +272,11 @@ mod tests {
         Error::new(code, "why")
     }
 
+    fn told(board: &Board) -> Vec<(NoticeKind, Option<Code>)> {
+        let notices = std::iter::from_fn(|| board.notices().wait_next(Duration::ZERO).flatten());
+        notices.map(|notice| (notice.kind(), notice.code())).collect()
+    }
+
     /// What the engine does with what a change hands out.
     fn confirm(state: &mut State, channel: &Channel) {
         for (_, sink) in state.confirmed(channel).unwrap_or_default().iter() {
@@ -261,9 +288,9 @@ mod tests {
     fn one_engine_for_all_until_nobody_listens() {
         let mut state = State::default();
         let (a, b) = (channel("a"), channel("b"));
-        assert_eq!(state.hold(&a), (1, true));
-        assert_eq!(state.hold(&a), (2, false));
-        assert_eq!(state.hold(&b), (3, false));
+        assert_eq!(state.hold(&a, Board::new()), (1, true));
+        assert_eq!(state.hold(&a, Board::new()), (2, false));
+        assert_eq!(state.hold(&b, Board::new()), (3, false));
         assert_eq!(state.wanted().count(), 2);
         assert!(state.take_attention() && !state.take_attention());
         state.release(&a, 1);
@@ -272,14 +299,15 @@ mod tests {
         assert!(!state.is_wanted(&a) && state.has_attention() && !state.ends());
         state.release(&b, 3);
         assert!(state.ends() && !state.running);
-        assert_eq!(state.hold(&b), (4, true));
+        assert_eq!(state.hold(&b, Board::new()), (4, true));
     }
 
     #[test]
     fn a_gap_is_told_after_each_loss_and_not_at_the_beginning() {
         let mut state = State::default();
         let (a, b) = (channel("a"), channel("b"));
-        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        let board = Board::new();
+        let (first, second) = (state.hold(&a, board.clone()).0, state.hold(&b, Board::new()).0);
         state.connected();
         assert_eq!(state.standing(&a, first), Standing::Wanted);
         confirm(&mut state, &a);
@@ -288,12 +316,15 @@ mod tests {
         assert_eq!(log.said().len(), 0);
         for resubscriptions in 1..4 {
             state.disconnected(error(Code::Disconnected));
+            state.disconnected(error(Code::Timeout));
+            assert_eq!(told(&board), [(NoticeKind::Disconnected, Some(Code::Disconnected))]);
             assert!(!state.status(&a, first).connected && state.status(&a, first).error.is_some());
             state.connected();
             assert!(!state.status(&a, first).connected, "it is not confirmed yet");
             confirm(&mut state, &a);
             confirm(&mut state, &a);
             assert_eq!(log.said(), ["gap"]);
+            assert_eq!(told(&board), [(NoticeKind::Reconnected, None)]);
             assert!(state.status(&a, first).connected);
             assert_eq!(state.status(&a, first).resubscriptions, resubscriptions);
         }
@@ -301,13 +332,15 @@ mod tests {
         let other = attach(&mut state, &b, second);
         confirm(&mut state, &b);
         assert_eq!(other.said().len(), 0);
+        state.refused(&a, &error(Code::Auth));
+        assert_eq!(board.notices().wait_next(Duration::ZERO), Some(None), "nothing more will be told");
     }
 
     #[test]
     fn what_is_let_go_of_ends_and_nothing_else() {
         let mut state = State::default();
         let a = channel("a");
-        let (first, second) = (state.hold(&a).0, state.hold(&a).0);
+        let (first, second) = (state.hold(&a, Board::new()).0, state.hold(&a, Board::new()).0);
         let (one, other) = (attach(&mut state, &a, first), attach(&mut state, &a, second));
         let gone = state.release(&a, first);
         gone.iter().for_each(|sink| sink.end(None));
@@ -324,14 +357,14 @@ mod tests {
     fn a_refusal_is_of_one_channel_and_stays_until_its_holds_are_gone() {
         let mut state = State::default();
         let (a, b) = (channel("a"), channel("b"));
-        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        let (first, second) = (state.hold(&a, Board::new()).0, state.hold(&b, Board::new()).0);
         attach(&mut state, &a, first);
         let sinks = state.refused(&a, &error(Code::Auth));
         assert_eq!(sinks.len(), 1);
         assert_eq!(state.standing(&a, first), Standing::Ended(Some(error(Code::Auth))));
         assert_eq!(state.standing(&b, second), Standing::Wanted);
         // Whoever wants it later asks anew.
-        let third = state.hold(&a).0;
+        let third = state.hold(&a, Board::new()).0;
         assert_eq!(state.standing(&a, third), Standing::Wanted);
         state.release(&a, first);
         assert_eq!(state.standing(&a, first), Standing::Ended(None));
@@ -343,13 +376,13 @@ mod tests {
     fn an_end_is_of_everything() {
         let mut state = State::default();
         let (a, b) = (channel("a"), channel("b"));
-        let (first, second) = (state.hold(&a).0, state.hold(&b).0);
+        let (first, second) = (state.hold(&a, Board::new()).0, state.hold(&b, Board::new()).0);
         attach(&mut state, &b, second);
         let sinks = state.ended(&error(Code::Closed));
         assert_eq!(sinks.iter().map(|sinks| sinks.len()).sum::<usize>(), 1);
         for (channel, hold) in [(&a, first), (&b, second)] {
             assert_eq!(state.standing(channel, hold), Standing::Ended(Some(error(Code::Closed))));
         }
-        assert!(!state.running && state.hold(&a).1);
+        assert!(!state.running && state.hold(&a, Board::new()).1);
     }
 }

@@ -6,7 +6,7 @@ defmodule EchoMQ.Events.Listener do
 
   use GenServer
 
-  alias EchoMQ.{Connector, Error, Native}
+  alias EchoMQ.{Connector, Error, Native, Notifier}
   alias EchoMQ.Events.{Feeder, Handler, Options}
 
   # How many events a handler is given at once.
@@ -53,6 +53,8 @@ defmodule EchoMQ.Events.Listener do
           native: native,
           connector: connector,
           end_tag: end_tag,
+          # What watches over the process that passes notices on.
+          notifier: nil,
           # Why the process is to end, once the handler has had what was heard.
           end: nil,
           shared?: false,
@@ -68,8 +70,21 @@ defmodule EchoMQ.Events.Listener do
           heard: []
         })
 
-      begin(state, hearing)
+      begin(start_notifier(state), hearing)
     end
+  end
+
+  # It ends when the native listener does, and is not linked: a function of the user's runs in it.
+  defp start_notifier(state) do
+    told = %{
+      notices: Native.listener_notices(state.native),
+      what: "listener",
+      owner: self(),
+      target: state.on_notice,
+      report: Notifier.report([:events, :notice], %{queue: state.queue})
+    }
+
+    %{state | notifier: Process.monitor(:proc_lib.spawn(Notifier, :run, [told]))}
   end
 
   # Its own options were looked at, and nobody hears by them.
@@ -179,6 +194,10 @@ defmodule EchoMQ.Events.Listener do
 
   def handle_info({:DOWN, monitor, :process, _, reason}, %{connector: monitor} = state) do
     conclude(%{state | end: {:stop, reason}})
+  end
+
+  def handle_info({:DOWN, monitor, :process, _, reason}, %{notifier: monitor} = state) do
+    if reason == :normal, do: {:noreply, state}, else: {:noreply, start_notifier(state)}
   end
 
   def handle_info({:DOWN, monitor, :process, _, reason}, state) when is_map_key(state.monitors, monitor) do

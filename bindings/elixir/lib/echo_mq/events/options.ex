@@ -2,7 +2,9 @@ defmodule EchoMQ.Events.Options do
   @moduledoc false
   # The options of a listener and of those who hear off it: what is their own, and what the core takes.
 
-  @own [:conn, :queue, :name, :handler, :state, :raw]
+  alias EchoMQ.Notifier
+
+  @own [:conn, :queue, :name, :handler, :state, :on_notice, :raw]
 
   @typedoc "What a listener does. `named` and `raw` say how its handler hears, and others where they do not say otherwise."
   @type what :: %{
@@ -10,6 +12,7 @@ defmodule EchoMQ.Events.Options do
           queue: String.t(),
           handler: module() | function() | nil,
           state: term(),
+          on_notice: Notifier.target(),
           raw: boolean(),
           named: [{String.t(), String.t()}]
         }
@@ -25,8 +28,15 @@ defmodule EchoMQ.Events.Options do
       raise ArgumentError, "a listener without a :handler has no :state"
     end
 
-    what = %{conn: conn, queue: queue(own[:queue]), handler: handler, state: own[:state], raw: raw(own)}
-    Map.put(what, :named, named(hearing))
+    %{
+      conn: conn,
+      queue: queue(own[:queue]),
+      handler: handler,
+      state: own[:state],
+      on_notice: Notifier.target(own[:on_notice], handler),
+      raw: raw(own),
+      named: named(hearing)
+    }
   end
 
   @doc false

@@ -5,7 +5,7 @@ defmodule EchoMQ.Events.Shared do
   use Supervisor
 
   alias EchoMQ.{Connector, Error, Keyspace}
-  alias EchoMQ.Events.Listener
+  alias EchoMQ.Events.{Listener, Options}
 
   @names Module.concat(__MODULE__, Names)
   @listeners Module.concat(__MODULE__, Listeners)
@@ -30,7 +30,7 @@ defmodule EchoMQ.Events.Shared do
     with {:ok, _channel} <- Keyspace.key(queue, "events"),
          {:ok, _client} <- Connector.client(conn) do
       connector = GenServer.whereis(conn)
-      what = %{conn: connector, queue: queue, handler: nil, state: nil, raw: false, named: []}
+      what = Options.listener(conn: connector, queue: queue)
       name = name(connector, queue)
       start = {Listener, :start_link, [{:shared, what, self()}, [name: name]]}
 

@@ -2,6 +2,8 @@ defmodule EchoMQ.StreamConsumer.Options do
   @moduledoc false
   # The options of a consumer that are its own, and those that say how its group is read.
 
+  alias EchoMQ.Notifier
+
   @own [:queue, :stream, :handler, :batch_handler, :conn, :connector, :on_notice, :name]
 
   @typedoc "What it reads, and who is told."
@@ -10,7 +12,7 @@ defmodule EchoMQ.StreamConsumer.Options do
           stream: String.t(),
           kind: :each | :batch,
           handler: function(),
-          on_notice: function() | pid() | atom()
+          on_notice: Notifier.target()
         }
 
   @doc false
@@ -25,7 +27,7 @@ defmodule EchoMQ.StreamConsumer.Options do
       stream: text(own, :stream),
       kind: kind,
       handler: handler,
-      on_notice: on_notice(own[:on_notice], own[:handler])
+      on_notice: Notifier.target(own[:on_notice], own[:handler])
     }
 
     {what, source(own), reading}
@@ -55,20 +57,6 @@ defmodule EchoMQ.StreamConsumer.Options do
       {false, true} -> {:batch, &module.handle_batch/1}
       _ -> raise ArgumentError, "#{inspect(module)} must have either handle_message/1 or handle_batch/1"
     end
-  end
-
-  defp on_notice(nil, module) when is_atom(module) and module != nil do
-    if function_exported?(module, :handle_notice, 1), do: &module.handle_notice/1
-  end
-
-  defp on_notice(nil, _handler), do: nil
-
-  defp on_notice(target, _handler) when is_function(target, 1) or is_pid(target) or is_atom(target),
-    do: target
-
-  defp on_notice(other, _handler) do
-    raise ArgumentError,
-          "the option :on_notice must be a function of one argument or a process, got: #{inspect(other)}"
   end
 
   defp source(own) do

@@ -1,10 +1,14 @@
-//! What a reader tells beside its records.
+//! What a consumer or a listener tells beside what it hands out.
 
 use crate::error::{Code, Error};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
+use crate::operation::monitor::Monitor;
+use crate::process::Origin;
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// How many notices wait for whoever takes them.
 const KEPT: usize = 1_024;
@@ -45,9 +49,9 @@ kinds! {
     DeadLetter = "dead_letter",
     /// The group could not be told or asked; it is tried again.
     Trouble = "trouble",
-    /// The connection that reads is gone; it is opened again.
+    /// The connection that reads or listens is gone; it is opened again.
     Disconnected = "disconnected",
-    /// The connection that reads is open again.
+    /// The connection that reads is open again; the one that listens has subscribed again.
     Reconnected = "reconnected",
     /// So many notices were not taken in time and are gone.
     Missed = "missed",
@@ -59,7 +63,7 @@ impl fmt::Display for NoticeKind {
     }
 }
 
-/// Something that a consumer tells beside its deliveries (`docs/protocol.md` §6).
+/// Something that a consumer tells beside its deliveries, or a listener beside its events (`docs/protocol.md` §6 and §7).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notice {
     kind: NoticeKind,
@@ -134,15 +138,87 @@ impl fmt::Debug for Notice {
     }
 }
 
+/// Where notices wait to be taken.
+#[derive(Clone)]
+pub(crate) struct Board(Arc<Inner>);
+
+struct Inner {
+    monitor: Monitor<Waiting>,
+    origin: Origin,
+}
+
+impl Board {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Inner { monitor: Monitor::default(), origin: Origin::here() }))
+    }
+
+    pub(crate) fn post(&self, notice: Notice) {
+        self.0.monitor.change(|waiting| waiting.push(notice));
+    }
+
+    /// Nothing more comes; what waits can still be taken.
+    pub(crate) fn end(&self) {
+        self.0.monitor.change(|waiting| waiting.ended = true);
+    }
+
+    pub(crate) fn notices(&self) -> Notices {
+        Notices(self.0.clone())
+    }
+}
+
+/// The notices of a consumer or a listener, made by [`Consumer::notices`](crate::Consumer::notices) and
+/// [`Listener::notices`](crate::Listener::notices).
+///
+/// The last 1 024 wait to be taken; each is taken once, by whoever asks first.
+#[derive(Clone)]
+pub struct Notices(Arc<Inner>);
+
+impl Notices {
+    /// The next notice; nothing once what tells them has ended.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing.
+    pub async fn next(&self) -> Option<Notice> {
+        if !self.0.origin.is_here() {
+            return None;
+        }
+        self.0.monitor.until(Waiting::take).await
+    }
+
+    /// Waits until there is a notice to take, or none will come any more, and takes nothing.
+    pub async fn ready(&self) {
+        if self.0.origin.is_here() {
+            self.0.monitor.until(|waiting| waiting.is_ready().then_some(())).await;
+        }
+    }
+
+    /// Waits on the caller's thread, for at most that long; nothing where none came in time, `Some(None)` once what tells
+    /// them has ended.
+    pub fn wait_next(&self, at_most: Duration) -> Option<Option<Notice>> {
+        if !self.0.origin.is_here() {
+            return Some(None);
+        }
+        self.0.monitor.wait(at_most, Waiting::take)
+    }
+}
+
+impl fmt::Debug for Notices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Notices")
+    }
+}
+
 /// Notices that wait to be taken, a bounded number.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
+#[derive(Default)]
+struct Waiting {
     notices: VecDeque<Notice>,
     missed: u64,
+    ended: bool,
 }
 
 impl Waiting {
-    pub(super) fn push(&mut self, notice: Notice) {
+    fn push(&mut self, notice: Notice) {
         if self.notices.len() == KEPT {
             self.notices.pop_front();
             self.missed += 1;
@@ -150,17 +226,23 @@ impl Waiting {
         self.notices.push_back(notice);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.notices.is_empty() && self.missed == 0
+    fn is_ready(&self) -> bool {
+        self.ended || !self.notices.is_empty()
     }
 
-    pub(super) fn pop(&mut self) -> Option<Notice> {
+    /// The next; nothing at the end.
+    fn take(&mut self) -> Option<Option<Notice>> {
+        match self.pop() {
+            None if !self.ended => None,
+            taken => Some(taken),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Notice> {
         if self.missed > 0 {
             let missed = std::mem::take(&mut self.missed);
-            return Some(Notice::new(
-                NoticeKind::Missed,
-                format!("{missed} older notices were not taken in time"),
-            ));
+            let message = format!("{missed} older notices were not taken in time");
+            return Some(Notice::new(NoticeKind::Missed, message));
         }
         self.notices.pop_front()
     }
@@ -176,9 +258,23 @@ mod tests {
         for entry in 0..KEPT as u64 + 3 {
             waiting.push(Notice::of_entry(NoticeKind::Lost, EntryId::new(entry, 0), "gone"));
         }
-        assert!(waiting.pop().unwrap().message().starts_with("3 "));
-        assert_eq!(waiting.pop().unwrap().entry_id(), Some(EntryId::new(3, 0)));
-        assert_eq!(std::iter::from_fn(|| waiting.pop()).count(), KEPT - 1);
+        let missed = waiting.take().flatten().unwrap();
+        assert_eq!((missed.kind(), &missed.message()[..2]), (NoticeKind::Missed, "3 "));
+        assert_eq!(waiting.take().flatten().unwrap().entry_id(), Some(EntryId::new(3, 0)));
+        assert_eq!(std::iter::from_fn(|| waiting.take()).count(), KEPT - 1);
+    }
+
+    #[test]
+    fn what_waits_at_the_end_is_given_first() {
+        let mut waiting = Waiting::default();
+        assert!(!waiting.is_ready() && waiting.take().is_none());
+        let notice = Notice::new(NoticeKind::Reconnected, "again");
+        waiting.push(notice.clone());
+        waiting.ended = true;
+        assert!(waiting.is_ready());
+        assert_eq!(waiting.take(), Some(Some(notice)));
+        assert!(waiting.is_ready());
+        assert_eq!(waiting.take(), Some(None));
     }
 
     #[test]

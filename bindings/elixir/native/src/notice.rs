@@ -1,0 +1,57 @@
+//! What consumers and listeners tell beside what they hand out.
+
+use crate::error::call;
+use crate::reply::answer_later;
+use crate::term::{IntoTerm, word};
+use echomq::{Notice, NoticeKind, Notices};
+use rustler::{Atom, Encoder, Env, NifResult, NifStruct, Resource, ResourceArc, Term};
+use std::panic::RefUnwindSafe;
+
+/// The notices of a consumer or a listener, which goes on without them.
+pub(crate) struct Telling(pub(crate) Notices);
+
+impl RefUnwindSafe for Telling {}
+
+#[rustler::resource_impl]
+impl Resource for Telling {}
+
+/// The next notice; nothing once what tells them has ended.
+#[rustler::nif]
+fn next_notice<'a>(env: Env<'a>, tag: Term<'a>, telling: ResourceArc<Telling>) -> NifResult<Term<'a>> {
+    call(env, || {
+        let notices = telling.0.clone();
+        answer_later(env, tag, async move { notices.next().await })
+    })
+}
+
+/// The words of all kinds of notices.
+#[rustler::nif]
+fn notice_kinds() -> Vec<&'static str> {
+    NoticeKind::ALL.iter().map(|kind| kind.as_str()).collect()
+}
+
+/// `EchoMQ.Notice`.
+#[derive(NifStruct)]
+#[module = "EchoMQ.Notice"]
+struct Told {
+    kind: Atom,
+    message: String,
+    entry_id: Option<String>,
+    id: Option<String>,
+    attempts: Option<u64>,
+    code: Option<Atom>,
+}
+
+impl IntoTerm for Notice {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        Told {
+            kind: word(env, self.kind().as_str()),
+            message: self.message().to_owned(),
+            entry_id: self.entry_id().map(|entry_id| entry_id.to_string()),
+            id: self.id().map(|id| id.as_str().to_owned()),
+            attempts: self.attempts(),
+            code: self.code().map(|code| word(env, code.as_str())),
+        }
+        .encode(env)
+    }
+}
