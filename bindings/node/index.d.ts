@@ -294,7 +294,7 @@ export class Delivery extends Record {
 }
 
 /**
- * Something that a consumer tells beside its deliveries.
+ * Something that a consumer tells beside its deliveries, or a listener beside its events.
  */
 export class Notice {
   protected constructor();
@@ -679,6 +679,22 @@ export class Listener {
    * ```
    */
   reduce<S>(handler: (state: S, heard: Heard) => S | PromiseLike<S>, state: S, options?: ReduceOptions): Reduction<S>;
+  /**
+   * What the listener tells beside its events, until it has ended: `disconnected` as soon as the connection is lost, and
+   * `reconnected` once the channel is subscribed to again. Of one loss each is told once, however many attempts it takes.
+   *
+   * The last 1 024 wait to be taken; each is taken once, by whoever asks first. A loop over them keeps the process alive.
+   *
+   * ```js
+   * const listener = await events.listen();
+   * const watching = (async () => {
+   *   for await (const notice of listener.notices()) console.log(notice.kind, notice.message);
+   * })();
+   * listener.close();
+   * await watching;
+   * ```
+   */
+  notices(): AsyncGenerator<Notice, void, undefined>;
   /**
    * How the subscription stands.
    */
