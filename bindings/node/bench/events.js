@@ -12,8 +12,9 @@ const JOB = 'JOB000xY9Wvvcd';
 const MEMBERS = { attempts: '3', duration: '1250' };
 const PAYLOAD = JSON.stringify({ event: EVENT, job: JOB, ...MEMBERS });
 const IN_FLIGHT = 100;
-/** So many events the server hands out in one step. */
+/** So many events the server hands out in one step, and so many steps are on their way: it makes one while another is read. */
 const STEP = 1000;
+const STEPS = 2;
 
 /** Counts what was heard, and says when all has come. What each handler does is to look at the event's name and job. */
 class Count {
@@ -127,7 +128,7 @@ async function rates(port, rounds, events) {
   const { client, peers } = await listeners(port, events);
   const script = "for _ = 1, ARGV[1] do redis.call('PUBLISH', KEYS[1], ARGV[2]) end";
   const step = ['EVAL', script, '1', CHANNEL, String(STEP), PAYLOAD];
-  const handOut = () => client.pipeline(Array(events / STEP).fill(step));
+  const handOut = () => repeat(() => client.command(step), events / STEP, STEPS);
   const found = new Map([PUBLISHED, HEARD].map((load) => [load, new Map()]));
   const keep = (load, name, rate) => {
     const ofPeers = found.get(load);

@@ -219,6 +219,14 @@ function settle(completions) {
   }
 }
 
-native.install(settle, makeError);
+/**
+ * @param {unknown[]} items
+ * @returns {unknown[]}
+ */
+function makeArray(...items) {
+  return items;
+}
+
+native.install(settle, makeError, makeArray);
 
 module.exports = { call, callFor, checkSignal, idleCall, unlessAborted, whenAborted, hold, release };

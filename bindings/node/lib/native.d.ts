@@ -161,7 +161,11 @@ export type MakeError = (
   top: string | null,
 ) => Error;
 
-export function install(settle: (completions: unknown[]) => void, makeError: MakeError): void;
+export function install(
+  settle: (completions: unknown[]) => void,
+  makeError: MakeError,
+  makeArray: (...items: unknown[]) => unknown[],
+): void;
 export function version(): string;
 export function codes(): string[];
 export function optionNames(): string[];

@@ -1,10 +1,12 @@
 //! What the core answers, made into values of JavaScript's.
 
 use crate::error::make_error;
+use crate::host::Host;
 use echomq::{EventId, Record, Reply, Status};
 use napi::bindgen_prelude::{BigInt, BufferSlice, Null, ToNapiValue};
 use napi::{Env, Result, check_status, sys};
 use napi_derive::napi;
+use std::ops::RangeInclusive;
 use std::ptr;
 
 /// A value of JavaScript's, good until the present call of JavaScript's ends.
@@ -22,15 +24,34 @@ pub(crate) fn value(env: &Env, from: impl ToNapiValue) -> Result<Value> {
     unsafe { ToNapiValue::to_napi_value(env.raw(), from) }
 }
 
+/// How many values are made an array by one call of JavaScript's, which takes about as long as putting three in place. More
+/// than the most would be much for its stack.
+const BY_CALL: RangeInclusive<usize> = 8..=1_024;
+
 /// Makes an array of values.
-pub(crate) fn array(env: &Env, items: impl ExactSizeIterator<Item = Result<Value>>) -> Result<Value> {
+pub(crate) fn array(env: &Env, items: impl Iterator<Item = Result<Value>>) -> Result<Value> {
+    let items = items.collect::<Result<Vec<Value>>>()?;
+    if BY_CALL.contains(&items.len()) {
+        return array_by_call(env, &items);
+    }
     let mut array = ptr::null_mut();
     // SAFETY: as in `value`; the items belong to the same environment.
     unsafe {
         check_status!(sys::napi_create_array_with_length(env.raw(), items.len(), &mut array))?;
         for (at, item) in (0..).zip(items) {
-            check_status!(sys::napi_set_element(env.raw(), array, at, item?))?;
+            check_status!(sys::napi_set_element(env.raw(), array, at, item))?;
         }
+    }
+    Ok(array)
+}
+
+fn array_by_call(env: &Env, items: &[Value]) -> Result<Value> {
+    let make_array = value(env, Host::of(env)?.make_array.borrow_back(env)?)?;
+    let (this, mut array) = (value(env, ())?, ptr::null_mut());
+    // SAFETY: as in `array`; the function is one of the same environment too.
+    unsafe {
+        let items = (items.len(), items.as_ptr());
+        check_status!(sys::napi_call_function(env.raw(), this, make_array, items.0, items.1, &mut array))?;
     }
     Ok(array)
 }

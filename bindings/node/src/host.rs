@@ -1,4 +1,4 @@
-//! What one JavaScript environment has: its completion queue, and the function that makes its errors.
+//! What one JavaScript environment has: its completion queue, and the functions that make its errors and arrays.
 //!
 //! The main thread and every worker are environments of their own; each loads the module and installs itself.
 
@@ -15,6 +15,7 @@ type ErrorParts = FnArgs<(&'static str, String, Option<String>, Option<String>, 
 pub(crate) struct Host {
     pub(crate) queue: Arc<Queue>,
     pub(crate) make_error: FunctionRef<ErrorParts, Unknown<'static>>,
+    pub(crate) make_array: FunctionRef<(), Unknown<'static>>,
 }
 
 impl Host {
@@ -28,13 +29,15 @@ impl Host {
 }
 
 /// Prepares an environment: `settle` is called with the answers that have come, as slot, answer, slot, answer …;
-/// `make_error` makes an error of code, message, subject, id and top.
+/// `make_error` makes an error of code, message, subject, id and top, and `make_array` an array of its arguments.
 #[napi(catch_unwind)]
 pub fn install(
     env: Env,
     settle: Function<'_, (), ()>,
     make_error: Function<'_, ErrorParts, Unknown<'static>>,
+    make_array: Function<'_, (), Unknown<'static>>,
 ) -> Result<()> {
-    let host = Host { queue: Arc::new(Queue::new(&settle)?), make_error: make_error.create_ref()? };
+    let queue = Arc::new(Queue::new(&settle)?);
+    let host = Host { queue, make_error: make_error.create_ref()?, make_array: make_array.create_ref()? };
     env.set_instance_data(host, (), |_| ())
 }

@@ -59,7 +59,7 @@ impl IntoJs for Tailed {
             Tailed::Record(record) => row(env, &record),
             Tailed::Gap(gap) => {
                 let ends = [gap.from(), gap.to()].map(|entry_id| value(env, entry_id.to_string()));
-                array(env, [value(env, ())].into_iter().chain(ends).collect::<Vec<_>>().into_iter())
+                array(env, [value(env, ())].into_iter().chain(ends))
             }
         }
     }

@@ -32,6 +32,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(event.name() == "unknown" || event.get("event") == Some(event.name()));
     let is_object = matches!(serde_json::from_slice(bytes), Ok(serde_json::Value::Object(_)));
     assert!(is_object || event.members().is_empty());
+    assert!(event.is_object() || event.name() == "unknown" && event.job().is_none());
 
     let (name, value) = bytes.split_at(bytes.len() / 2);
     if let Ok(signal) = Signal::new(value, JOB).and_then(|signal| signal.with(name, value)) {

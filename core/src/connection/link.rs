@@ -25,8 +25,6 @@ pub(crate) struct Link {
     /// How much of the output has left.
     sent: usize,
     decoder: Decoder,
-    /// Whether messages that the server pushes are wanted.
-    takes_pushes: bool,
 }
 
 impl Link {
@@ -47,8 +45,7 @@ impl Link {
     async fn open_unbounded(settings: &Settings, minter: &Minter) -> Result<Self> {
         let mut handshake = Handshake::new(settings);
         let socket = socket::connect(&settings.endpoint, settings.tls.as_ref()).await?;
-        let mut link =
-            Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new(), takes_pushes: false };
+        let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
         loop {
             let replies = link.request(&handshake.commands()).await;
             let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
@@ -58,11 +55,6 @@ impl Link {
                 return Ok(link);
             }
         }
-    }
-
-    /// From now on messages that the server pushes come in among the replies.
-    pub(crate) fn take_pushes(&mut self) {
-        self.takes_pushes = true;
     }
 
     /// What has not left yet; more can be added behind it.
@@ -86,7 +78,30 @@ impl Link {
     ///
     /// Nothing is lost when the future is dropped.
     pub(crate) async fn exchange(&mut self, replies: &mut Vec<Value>) -> io::Result<()> {
-        poll_fn(|context| self.poll_exchange(context, replies)).await
+        self.exchange_with(|decoder| {
+            while let Some(reply) = decoder.next()? {
+                // A pushed message that nobody asked for answers no command.
+                if !matches!(reply, Value::Push { .. }) {
+                    replies.push(reply);
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+        .await
+    }
+
+    /// Sends what has not left yet, and has `take` take all that came in, one by one; it answers whether there was one. At
+    /// least one is waited for.
+    ///
+    /// # Cancel safety
+    ///
+    /// Nothing is lost when the future is dropped.
+    pub(crate) async fn exchange_with(
+        &mut self,
+        mut take: impl FnMut(&mut Decoder) -> io::Result<bool>,
+    ) -> io::Result<()> {
+        poll_fn(|context| self.poll_exchange(context, &mut take)).await
     }
 
     /// Sends commands and waits for their replies, one each.
@@ -99,21 +114,22 @@ impl Link {
         Ok(replies)
     }
 
-    fn poll_exchange(&mut self, context: &mut Context<'_>, replies: &mut Vec<Value>) -> Poll<io::Result<()>> {
+    fn poll_exchange(
+        &mut self,
+        context: &mut Context<'_>,
+        mut take: impl FnMut(&mut Decoder) -> io::Result<bool>,
+    ) -> Poll<io::Result<()>> {
         self.poll_send(context)?;
-        let before = replies.len();
-        while replies.len() == before {
+        let mut any = false;
+        while !any {
             let mut room = ReadBuf::new(self.decoder.room());
             ready!(Pin::new(&mut self.socket).poll_read(context, &mut room))?;
             match room.filled().len() {
                 0 => return Poll::Ready(Err(io::Error::other("the server closed the connection"))),
                 bytes => self.decoder.filled(bytes),
             }
-            while let Some(reply) = self.decoder.next()? {
-                // A pushed message that nobody asked for answers no command.
-                if self.takes_pushes || !matches!(reply, Value::Push { .. }) {
-                    replies.push(reply);
-                }
+            while take(&mut self.decoder)? {
+                any = true;
             }
         }
         Poll::Ready(Ok(()))

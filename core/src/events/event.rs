@@ -1,9 +1,8 @@
 //! An event as a listener hears it.
 
-use super::members::{Members, Name};
-use super::signal::{EVENT, JOB};
+use super::members::{About, Members, Text, string};
 use crate::id::branded::BrandedId;
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -22,14 +21,6 @@ struct Heard {
     payload: Vec<u8>,
     about: OnceLock<About>,
     members: OnceLock<Option<Vec<(String, String)>>>,
-}
-
-/// What nearly everyone asks for.
-#[derive(Default)]
-struct About {
-    /// Where the member `event` is a text.
-    name: Option<String>,
-    job: Option<BrandedId>,
 }
 
 impl Event {
@@ -76,36 +67,23 @@ impl Event {
 
     fn object(&self) -> Option<&[(String, String)]> {
         let members = self.0.members.get_or_init(|| {
-            let text = |value| string(value).unwrap_or_else(|| value.get().to_owned());
-            let members = self.read().ok()?.into_iter();
-            Some(members.map(|(Name(name), value)| (name.into_owned(), text(value))).collect())
+            let text = |value| string(value).map_or_else(|| value.get().to_owned(), Cow::into_owned);
+            let Members(members) = self.text().and_then(|text| serde_json::from_str(text).ok())?;
+            let members = members.into_iter().map(|(Text(name), value)| (name.into_owned(), text(value)));
+            Some(members.collect())
         });
         members.as_deref()
     }
 
     fn about(&self) -> &About {
-        self.0.about.get_or_init(|| {
-            let mut about = About::default();
-            for (Name(name), value) in self.read().unwrap_or_default() {
-                match &*name {
-                    EVENT => about.name = string(value),
-                    JOB => about.job = string(value).and_then(|job| BrandedId::parse(job).ok()),
-                    _ => {}
-                }
-            }
-            about
-        })
+        let read = || self.text().and_then(|text| serde_json::from_str(text).ok());
+        self.0.about.get_or_init(|| read().unwrap_or_default())
     }
 
-    /// The members of a JSON object.
-    fn read(&self) -> serde_json::Result<Vec<(Name<'_>, &RawValue)>> {
-        serde_json::from_slice(self.payload()).map(|Members(members)| members)
+    /// JSON is UTF-8. Looked at as a whole, which is faster than each of its strings.
+    fn text(&self) -> Option<&str> {
+        str::from_utf8(self.payload()).ok()
     }
-}
-
-/// What a JSON string says; nothing of what is none, or has half a surrogate in it.
-fn string(value: &RawValue) -> Option<String> {
-    serde_json::from_str(value.get()).ok()
 }
 
 impl PartialEq for Event {
@@ -195,7 +173,47 @@ mod tests {
         assert!(event.job().is_some());
     }
 
+    /// Parts of JSON, of which few lists are an object and many nearly one.
+    const PARTS: &[&str] = &[
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        ",",
+        " ",
+        "7",
+        "1e",
+        "null",
+        "\"event\"",
+        "\"job\"",
+        "\"x\"",
+        "\"\\u0065vent\"",
+        "\"\\ud800\"",
+        "\"JOB000xY9Wvvcd\"",
+        "{\"event\":",
+        "{\"event\":\"x\"",
+        ",\"job\":\"JOB000xY9Wvvcd\"",
+        "\u{0}",
+        "☕",
+    ];
+
     proptest! {
+        /// What is read first and what is read when it is asked for are one.
+        #[test]
+        fn name_and_job_are_those_of_the_members(picked in prop::collection::vec(prop::sample::select(PARTS), 0..8)) {
+            let event = heard(picked.concat().as_bytes());
+            prop_assert!(event.is_object() || (event.name() == "unknown" && event.job().is_none()));
+            prop_assert!(event.name() == "unknown" || event.get("event") == Some(event.name()));
+            if let Some(job) = event.job() {
+                prop_assert_eq!(event.get("job"), Some(job.as_str()));
+            }
+            for (name, known) in [("event", event.name() != "unknown"), ("job", event.job().is_some())] {
+                let is_text = event.get(name).is_some_and(|text| ["x", "JOB000xY9Wvvcd"].contains(&text));
+                prop_assert!(known || !is_text || name == "job" && event.get(name) == Some("x"));
+            }
+        }
+
         #[test]
         fn any_bytes_are_heard(payload: Vec<u8>) {
             let event = heard(&payload);

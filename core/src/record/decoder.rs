@@ -72,12 +72,6 @@ impl Decoder {
     ///
     /// Fails for bytes that are no reply; the connection is of no use then.
     pub(crate) fn next(&mut self) -> io::Result<Option<Value>> {
-        if self.open.is_empty()
-            && let Some((message, length)) = message(&self.buffer[self.start..self.end])?
-        {
-            self.start += length;
-            return Ok(Some(message));
-        }
         while let Some((token, length)) = token(&self.buffer[self.start..self.end])? {
             self.start += length;
             let mut value = match token {
@@ -106,6 +100,24 @@ impl Decoder {
     }
 }
 
+impl Decoder {
+    /// A message of a channel, where the next reply is one and whole: the channel, and what was published.
+    ///
+    /// These come in great numbers, so nothing is copied. Whatever else comes next is left to [`Decoder::next`].
+    pub(crate) fn message(&mut self) -> io::Result<Option<(&[u8], &[u8])>> {
+        const BEGINNING: &[u8] = b"3\r\n$7\r\nmessage\r\n";
+        let bytes = &self.buffer[self.start..self.end];
+        let [b'>' | b'*', rest @ ..] = bytes else { return Ok(None) };
+        let Some(rest) = rest.strip_prefix(BEGINNING).filter(|_| self.open.is_empty()) else {
+            return Ok(None);
+        };
+        let Some((channel, rest)) = bulk(rest)? else { return Ok(None) };
+        let Some((payload, rest)) = bulk(rest)? else { return Ok(None) };
+        self.start += bytes.len() - rest.len();
+        Ok(Some((channel, payload)))
+    }
+}
+
 impl List {
     fn close(self) -> io::Result<Value> {
         Ok(match self.kind {
@@ -123,16 +135,6 @@ impl List {
             _ => Value::Array(self.items),
         })
     }
-}
-
-/// A whole message of a channel, the one kind of push that comes in great numbers, and how many bytes it has.
-fn message(bytes: &[u8]) -> io::Result<Option<(Value, usize)>> {
-    const BEGINNING: &[u8] = b">3\r\n$7\r\nmessage\r\n";
-    let Some(rest) = bytes.strip_prefix(BEGINNING) else { return Ok(None) };
-    let Some((Token::Value(channel), first)) = token(rest)? else { return Ok(None) };
-    let Some((Token::Value(payload), second)) = token(&rest[first..])? else { return Ok(None) };
-    let message = Value::Push { kind: PushKind::Message, data: vec![channel, payload] };
-    Ok(Some((message, BEGINNING.len() + first + second)))
 }
 
 fn pairs(mut items: impl Iterator<Item = Value>) -> Vec<(Value, Value)> {
@@ -209,6 +211,14 @@ fn number<N: std::str::FromStr>(line: &[u8]) -> io::Result<N> {
     number.ok_or_else(|| malformed("a line that is no number"))
 }
 
+/// The bulk string at the beginning, where there is a whole one, and what is behind it.
+fn bulk(bytes: &[u8]) -> io::Result<Option<(&[u8], &[u8])>> {
+    let Some(newline) = bytes.iter().position(|byte| *byte == b'\n') else { return Ok(None) };
+    let [b'$', line @ .., b'\r', b'\n'] = &bytes[..=newline] else { return Ok(None) };
+    let text = text(bytes, line, newline + 1)?;
+    Ok(text.map(|text| (text, &bytes[newline + 1 + text.len() + 2..])))
+}
+
 /// What is not read here.
 fn other(bytes: &[u8]) -> io::Result<Value> {
     redis::parse_redis_value(bytes).map_err(|error| malformed(&error.to_string()))
@@ -277,6 +287,31 @@ mod tests {
     }
 
     #[test]
+    fn messages_are_taken_one_by_one_and_nothing_else_is() {
+        let mut decoder = Decoder::new();
+        let (pushed, listed) = (
+            ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\nm1\r\n",
+            "*3\r\n$7\r\nmessage\r\n$1\r\nd\r\n$0\r\n\r\n",
+        );
+        decoder.put(
+            [pushed, listed, "+PONG\r\n", pushed, ">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n"].concat().as_bytes(),
+        );
+        assert_eq!(decoder.message().unwrap(), Some((&b"c"[..], &b"m1"[..])));
+        assert_eq!(decoder.message().unwrap(), Some((&b"d"[..], &b""[..])));
+        assert_eq!(decoder.message().unwrap(), None);
+        assert_eq!(decoder.next().unwrap(), Some(Value::SimpleString("PONG".to_owned())));
+        assert!(decoder.message().unwrap().is_some());
+        // What is not whole is left, and once it was begun with, all of it.
+        assert_eq!(decoder.message().unwrap(), None);
+        assert_eq!(decoder.next().unwrap(), None);
+        decoder.put(["$1\r\nx\r\n", pushed].concat().as_bytes());
+        assert_eq!(decoder.message().unwrap(), None);
+        let data = vec![Value::BulkString(b"c".to_vec()), Value::BulkString(b"x".to_vec())];
+        assert_eq!(decoder.next().unwrap(), Some(Value::Push { kind: PushKind::Message, data }));
+        assert!(decoder.message().unwrap().is_some());
+    }
+
+    #[test]
     fn what_is_no_reply_is_refused() {
         for bytes in [
             "\n",
@@ -305,6 +340,31 @@ mod tests {
             let expected: Vec<Value> =
                 replies.iter().map(|reply| redis::parse_redis_value(reply.as_bytes()).unwrap()).collect();
             prop_assert_eq!(decoded(replies.concat().as_bytes(), step).unwrap(), expected);
+        }
+
+        #[test]
+        fn messages_taken_apart_are_those_that_are_read(picked: Vec<prop::sample::Index>, step in 1_usize..40) {
+            const MESSAGE: &str = ">3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$4\r\na\r\nb\r\n";
+            let bytes: Vec<&str> = picked
+                .iter()
+                .flat_map(|index| [MESSAGE, *index.get(REPLIES)])
+                .collect();
+            let bytes = bytes.concat();
+            let (mut decoder, mut values) = (Decoder::new(), Vec::new());
+            for part in bytes.as_bytes().chunks(step) {
+                decoder.put(part);
+                loop {
+                    if let Some((channel, payload)) = decoder.message().unwrap() {
+                        let data = [channel, payload].map(|text| Value::BulkString(text.to_vec())).to_vec();
+                        values.push(Value::Push { kind: PushKind::Message, data });
+                    } else if let Some(value) = decoder.next().unwrap() {
+                        values.push(value);
+                    } else {
+                        break;
+                    }
+                }
+            }
+            prop_assert_eq!(values, decoded(bytes.as_bytes(), 1).unwrap());
         }
 
         #[test]

@@ -10,12 +10,10 @@ use crate::connection::settings::Settings;
 use crate::connection::shared::{Attendance, Shared};
 use crate::connection::socket::failure;
 use crate::error::{Code, Error};
-use crate::events::event::Event;
 use crate::events::publish::refused;
 use crate::operation::minter::Minter;
 use crate::record::packed::Packed;
 use crate::record::reply;
-use redis::Value;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -126,8 +124,7 @@ struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    fn new(inner: Arc<Inner>, mut link: Link, settings: &'a Settings) -> Self {
-        link.take_pushes();
+    fn new(inner: Arc<Inner>, link: Link, settings: &'a Settings) -> Self {
         inner.monitor.change(|state| state.connected());
         Self { inner, link, settings, asked: VecDeque::new(), channels: HashMap::new() }
     }
@@ -157,10 +154,10 @@ impl<'a> Connection<'a> {
             let inner = self.inner.clone();
             tokio::select! {
                 biased;
-                exchanged = self.link.exchange(&mut incoming) => match exchanged {
+                exchanged = self.link.exchange_with(|decoder| Incoming::take(decoder, &mut incoming)) => match exchanged {
                     Ok(()) => {
                         heard = Instant::now();
-                        self.take_in(incoming.drain(..));
+                        incoming.drain(..).for_each(|incoming| self.take_in(incoming));
                     }
                     Err(error) => return End::Broken(failure(&self.settings.endpoint, &error)),
                 },
@@ -198,34 +195,14 @@ impl<'a> Connection<'a> {
         });
     }
 
-    /// Takes what came in, and hands on events of one channel that came together.
-    fn take_in(&mut self, values: impl Iterator<Item = Value>) {
-        let mut events = Vec::new();
-        let mut of_channel: Vec<u8> = Vec::new();
-        for value in values {
-            match Incoming::read(value) {
-                Incoming::Message { channel, payload } => {
-                    if channel != of_channel {
-                        self.hand_on(&of_channel, &mut events);
-                        of_channel = channel;
-                    }
-                    events.push(Event::new(payload));
-                    continue;
-                }
-                other => {
-                    self.hand_on(&of_channel, &mut events);
-                    self.take_answer(other);
-                }
+    /// Hands events on, and takes answers.
+    fn take_in(&mut self, incoming: Incoming) {
+        match incoming {
+            Incoming::Events { channel, events } => {
+                let channel = String::from_utf8_lossy(&channel);
+                tell(&self.inner.monitor.with(|state| state.sinks(&channel)), &events);
             }
-        }
-        self.hand_on(&of_channel, &mut events);
-    }
-
-    fn hand_on(&self, channel: &[u8], events: &mut Vec<Event>) {
-        if !events.is_empty() {
-            let channel = String::from_utf8_lossy(channel);
-            tell(&self.inner.monitor.with(|state| state.sinks(&channel)), events);
-            events.clear();
+            answer => self.take_answer(answer),
         }
     }
 
@@ -255,7 +232,7 @@ impl<'a> Connection<'a> {
                 }
             }
             Incoming::Unsubscribed | Incoming::Pong => drop(self.asked.pop_front()),
-            Incoming::Message { .. } | Incoming::Other => {}
+            Incoming::Events { .. } | Incoming::Other => {}
         }
     }
 }
