@@ -284,9 +284,14 @@ defmodule EchoMQ.EventsHandlerTest do
         assert_receive {:noticed, first}, 60_000
         assert_receive {:noticed, second}, 60_000
         assert {first, second} == {:disconnected, :reconnected}
-        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1}, %{queue: ^queue, notice: notice}}
+
+        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1},
+                        %{queue: ^queue, notice: notice}}
+
         assert notice.kind == :disconnected
-        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1}, %{notice: %{kind: :reconnected}}}
+
+        assert_receive {:telemetry, [:echo_mq, :events, :notice], %{count: 1},
+                        %{notice: %{kind: :reconnected}}}
       end
     end
 
