@@ -181,6 +181,16 @@ impl Program {
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 
+    /// Has the program stand still (`SIGSTOP`) until [`Program::go_on`].
+    pub fn stand_still(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::STOP);
+    }
+
+    /// Has it go on (`SIGCONT`).
+    pub fn go_on(&self) {
+        let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);
+    }
+
     /// Ends the program at once (`SIGKILL`) and waits until it is gone.
     pub fn kill(&mut self) {
         // Both fail only for a process that is already gone.

@@ -3,7 +3,7 @@
 use crate::bus::Bus;
 use crate::{each, times};
 use echomq::{Client, Code, Options, Signal};
-use echomq_tests::{Kind, Language, Program};
+use echomq_tests::{Kind, Language, Program, wait_until};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -128,6 +128,34 @@ fn start(bus: &Bus, job: &str) -> Vec<Program> {
         program
     };
     Language::ALL.map(start).into()
+}
+
+/// How many signs of life the server was asked for.
+fn pings(bus: &mut Bus) -> u64 {
+    let statistics: String = bus.plain.query(["INFO", "commandstats"]);
+    let calls = statistics.split("cmdstat_ping:calls=").nth(1).and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[test]
+fn a_listener_that_stood_still_for_long_takes_nobody_for_dead() {
+    each(|kind| {
+        let mut bus = Bus::start(kind);
+        let mut listeners = start(&bus, OTHER_JOB);
+        listeners.iter().for_each(Program::stand_still);
+        // More than two heartbeats, after which a server that does not answer is given up.
+        std::thread::sleep(Duration::from_millis(2_500));
+        let asked = pings(&mut bus);
+        listeners.iter().for_each(Program::go_on);
+        wait_until("each has asked again, and was answered", || {
+            pings(&mut bus) >= asked + 3 * listeners.len() as u64
+        });
+        bus.plain.command(["PUBLISH", "emq:{codemojex}:events", r#"{"event":"counted","n":"1"}"#]);
+        for program in &mut listeners {
+            program.wait_for("the event", |lines| lines.iter().any(|line| line == "heard counted 1"));
+            assert_eq!(said(program), [Said::Heard(1)], "{}", program.language().name());
+        }
+    });
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! What drives the listening connection.
 
 use super::Inner;
+use super::heartbeat::{Heartbeat, Pulse};
 use super::incoming::Incoming;
 use super::state::tell;
 use crate::connection::backoff::Backoff;
@@ -131,8 +132,7 @@ impl<'a> Connection<'a> {
 
     /// Listens until the connection breaks or nobody listens any longer.
     async fn serve(mut self) -> End {
-        let heartbeat = self.settings.heartbeat;
-        let mut heard = Instant::now();
+        let mut heartbeat = Heartbeat::new(self.settings.heartbeat, Instant::now());
         let mut incoming = Vec::new();
         loop {
             if self.inner.monitor.with(|state| state.take_attention()) {
@@ -141,28 +141,26 @@ impl<'a> Connection<'a> {
                 }
                 self.adjust();
             }
-            let silent_for = heard.elapsed();
-            if silent_for >= heartbeat * 2 {
-                return End::Broken(silent(self.settings, silent_for));
+            match heartbeat.look(Instant::now()) {
+                Pulse::Fine => {}
+                Pulse::Ask => {
+                    self.link.output().command(1).arg("PING");
+                    self.asked.push_back(Asked::Ping);
+                }
+                Pulse::Silent(silent_for) => return End::Broken(silent(self.settings, silent_for)),
             }
-            let asks = silent_for >= heartbeat;
-            if asks && !self.asked.iter().any(|asked| matches!(asked, Asked::Ping)) {
-                self.link.output().command(1).arg("PING");
-                self.asked.push_back(Asked::Ping);
-            }
-            let look_again = heard + if asks { heartbeat * 2 } else { heartbeat };
             let inner = self.inner.clone();
             tokio::select! {
                 biased;
                 exchanged = self.link.exchange_with(|decoder| Incoming::take(decoder, &mut incoming)) => match exchanged {
                     Ok(()) => {
-                        heard = Instant::now();
+                        heartbeat.heard(Instant::now());
                         incoming.drain(..).for_each(|incoming| self.take_in(incoming));
                     }
                     Err(error) => return End::Broken(failure(&self.settings.endpoint, &error)),
                 },
                 () = inner.monitor.until(|state| state.has_attention().then_some(())) => {}
-                () = sleep_until(look_again.into()) => {}
+                () = sleep_until(heartbeat.look_at().into()) => {}
             }
         }
     }

@@ -4,6 +4,7 @@
 //! as anybody listens; then each channel is subscribed to again, and whoever hears it is told that something may be missing.
 
 mod engine;
+mod heartbeat;
 mod incoming;
 mod state;
 
