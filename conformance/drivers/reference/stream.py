@@ -33,10 +33,12 @@ class Connection:
     """Commands and replies in RESP2."""
 
     def __init__(self, url):
-        host, port = re.fullmatch(r"redis://([^:/]+):(\d+)/?", url).groups()
+        user, password, host, port = re.fullmatch(r"redis://(?:(\w+):(\w+)@)?([^:/@]+):(\d+)/?", url).groups()
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.input = self.socket.makefile("rb")
+        if user is not None:
+            self.command(b"AUTH", user.encode(), password.encode())
 
     def close(self):
         self.input.close()

@@ -56,7 +56,7 @@ pub enum Step {
     Plain(Plain),
     /// The plain client puts records on a stream.
     Records(Records),
-    /// A part's process is killed. It begins anew with its next step.
+    /// A part's process is killed, and the server closes its connections. It begins anew with its next step.
     Kill {
         /// The part.
         kill: String,

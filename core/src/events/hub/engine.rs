@@ -200,12 +200,6 @@ impl<'a> Connection<'a> {
                 let channel = String::from_utf8_lossy(&channel);
                 tell(&self.inner.monitor.with(|state| state.sinks(&channel)), &events);
             }
-            answer => self.take_answer(answer),
-        }
-    }
-
-    fn take_answer(&mut self, answer: Incoming) {
-        match answer {
             Incoming::Subscribed(channel) => {
                 self.asked.pop_front();
                 let channel = String::from_utf8_lossy(&channel);
@@ -230,7 +224,7 @@ impl<'a> Connection<'a> {
                 }
             }
             Incoming::Unsubscribed | Incoming::Pong => drop(self.asked.pop_front()),
-            Incoming::Events { .. } | Incoming::Other => {}
+            Incoming::Other => {}
         }
     }
 }
