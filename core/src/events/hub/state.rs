@@ -42,24 +42,35 @@ pub(super) struct State {
 
 struct Subscription {
     confirmed: bool,
-    /// Those who want it, by their numbers, and where each is told how the connection stands.
-    holds: Vec<(u64, Board)>,
+    /// Those who want it.
+    holds: Vec<Holding>,
     sinks: Sinks,
     /// It was confirmed before.
     was_confirmed: bool,
     resubscriptions: u64,
 }
 
+struct Holding {
+    number: u64,
+    notices: Board,
+    /// It was told that the connection is gone.
+    cut_off: bool,
+}
+
 impl Subscription {
-    fn tell(&self, notice: &Notice) {
-        self.holds.iter().for_each(|(_, notices)| notices.post(notice.clone()));
+    /// Tells whoever does not know it yet that the connection is gone, or there again.
+    fn tell(&mut self, cut_off: bool, notice: &Notice) {
+        for hold in self.holds.iter_mut().filter(|hold| hold.cut_off != cut_off) {
+            hold.cut_off = cut_off;
+            hold.notices.post(notice.clone());
+        }
     }
 
     /// There is no way on: why, for each hold.
     fn end(&self, error: &Error) -> impl Iterator<Item = (u64, Error)> {
-        self.holds.iter().map(|(hold, notices)| {
-            notices.end();
-            (*hold, error.clone())
+        self.holds.iter().map(|hold| {
+            hold.notices.end();
+            (hold.number, error.clone())
         })
     }
 }
@@ -76,7 +87,7 @@ impl State {
             was_confirmed: false,
             resubscriptions: 0,
         });
-        subscription.holds.push((number, notices));
+        subscription.holds.push(Holding { number, notices, cut_off: false });
         self.attention = true;
         (number, !mem::replace(&mut self.running, true))
     }
@@ -91,15 +102,15 @@ impl State {
     }
 
     fn held(&self, channel: &str, number: u64) -> Option<&Subscription> {
-        let holds = |subscription: &&Subscription| subscription.holds.iter().any(|(hold, _)| *hold == number);
-        self.channels.get(channel).filter(holds)
+        let subscription = self.channels.get(channel)?;
+        subscription.holds.iter().any(|hold| hold.number == number).then_some(subscription)
     }
 
     /// Lets go of a hold, and hands out what heard through it.
     pub(super) fn release(&mut self, channel: &str, number: u64) -> Vec<Arc<dyn Sink>> {
         self.ended.remove(&number);
         let Some(subscription) = self.channels.get_mut(channel) else { return Vec::new() };
-        subscription.holds.retain(|(other, _)| *other != number);
+        subscription.holds.retain(|hold| hold.number != number);
         let sinks = subscription.sinks.iter().filter(|(hold, _)| *hold == number);
         let gone: Vec<Arc<dyn Sink>> = sinks.map(|(_, sink)| sink.clone()).collect();
         if !gone.is_empty() {
@@ -172,7 +183,7 @@ impl State {
         self.connected = false;
         for subscription in self.channels.values_mut() {
             if mem::take(&mut subscription.confirmed) {
-                subscription.tell(&Notice::of_error(NoticeKind::Disconnected, &error));
+                subscription.tell(true, &Notice::of_error(NoticeKind::Disconnected, &error));
             }
         }
         self.error = Some(error);
@@ -187,7 +198,7 @@ impl State {
             return None;
         }
         subscription.resubscriptions += 1;
-        subscription.tell(&Notice::new(NoticeKind::Reconnected, "the listener hears again"));
+        subscription.tell(false, &Notice::new(NoticeKind::Reconnected, "the listener hears again"));
         Some(subscription.sinks.clone())
     }
 
@@ -319,12 +330,15 @@ mod tests {
             state.disconnected(error(Code::Timeout));
             assert_eq!(told(&board), [(NoticeKind::Disconnected, Some(Code::Disconnected))]);
             assert!(!state.status(&a, first).connected && state.status(&a, first).error.is_some());
+            let late = Board::new();
+            state.hold(&a, late.clone());
             state.connected();
             assert!(!state.status(&a, first).connected, "it is not confirmed yet");
             confirm(&mut state, &a);
             confirm(&mut state, &a);
             assert_eq!(log.said(), ["gap"]);
             assert_eq!(told(&board), [(NoticeKind::Reconnected, None)]);
+            assert_eq!(told(&late), [], "it has lost nothing");
             assert!(state.status(&a, first).connected);
             assert_eq!(state.status(&a, first).resubscriptions, resubscriptions);
         }
