@@ -422,13 +422,13 @@ const MOMENT: Duration = Duration::from_millis(1);
 impl Drop for Duties {
     fn drop(&mut self) {
         if self.inner.origin.is_here() {
+            self.inner.notices.end();
             self.inner.monitor.change(|state| {
                 if !state.has_ended() {
                     state.fail(Error::new(Code::Closed, "the runtime that drove the consumer has ended"));
                     state.end();
                 }
             });
-            self.inner.notices.end();
         }
     }
 }

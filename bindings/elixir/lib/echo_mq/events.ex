@@ -55,10 +55,10 @@ defmodule EchoMQ.Events do
 
       children = [{MyApp.Completed, conn: MyApp.Bus, name: MyApp.Completed}]
 
-  It implements `c:handle_event/3`, and may implement `c:handle_gap/2`, `c:handle_notice/1` and `c:init/1`. `use` takes the options of `start_link/1`
-  and those of a child specification, `:id`, `:restart` and `:shutdown`; those given to the child come before them. A handler
-  that raises, throws, exits or answers anything but `{:ok, state}` is reported by the log with the event, leaves the state as
-  it was, and goes on with the next event. It runs in the listener's process.
+  It implements `c:handle_event/3`, and may implement `c:handle_gap/2`, `c:handle_notice/1` and `c:init/1`. `use` takes the
+  options of `start_link/1` and those of a child specification, `:id`, `:restart` and `:shutdown`; those given to the child come
+  before them. A handler that raises, throws, exits or answers anything but `{:ok, state}` is reported by the log with the event,
+  leaves the state as it was, and goes on with the next event. It runs in the listener's process.
 
   ## Notices
 
@@ -300,9 +300,9 @@ defmodule EchoMQ.Events do
   Starts a listener. When it answers, the server has confirmed the subscription: what is published from then on is heard.
 
   `:conn` and `:queue` are needed. With `:handler` it folds what it hears into a state that begins with `:state`. `:buffer` and
-  `:raw` say how its handler hears, and its subscribers where they do not say otherwise; see `t:hearing/0`. `:on_notice` says who is
-  told how the connection comes and goes; see the section on notices. `:name` registers
-  the process, as with `GenServer`, and `GenServer.stop/1` stops it.
+  `:raw` say how its handler hears, and its subscribers where they do not say otherwise; see `t:hearing/0`. `:on_notice` says
+  who is told how the connection comes and goes; see the section on notices. `:name` registers the process, as with
+  `GenServer`, and `GenServer.stop/1` stops it.
 
   It ends as its connector does, or with an `EchoMQ.Error` when it cannot go on: `:auth` when the user may not listen any
   longer, or `:version_fence`. It fails to start with `:invalid_name`, `:invalid_option`, `:auth`, `:closed`, and with
