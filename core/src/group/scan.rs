@@ -36,6 +36,11 @@ impl Scan {
         self.reserved == 0 && (beat || self.more || self.has_due(now))
     }
 
+    /// Whether there is something for one to bring, now or later, and none is under way.
+    pub(super) fn waits(&self) -> bool {
+        self.reserved == 0 && (self.more || !self.due.is_empty())
+    }
+
     /// One is sent that may bring so many entries: where it begins.
     ///
     /// For entries that are called back it begins at the lowest of them; else where the last one ended, so that entries

@@ -161,9 +161,15 @@ impl State {
         self.reading -= size;
     }
 
-    /// Whether anything can be fetched.
-    fn has_room(&self) -> bool {
-        self.room() > 0 || self.read_size() > 0
+    /// Whether anything can be fetched: by a reader, and by the scan where there is something that waits for it.
+    fn rooms(&self) -> [bool; 2] {
+        [self.room() > 0 || self.read_size() > 0, self.scan.waits() && self.scan_room() > 0]
+    }
+
+    /// Whether there is room now for what had none before.
+    fn has_room_again(&self, [read, scan]: [bool; 2]) -> bool {
+        let [reads, scans] = self.rooms();
+        (!read && reads) || (!scan && scans)
     }
 
     /// How many entries to fetch now that were delivered before.
@@ -206,7 +212,7 @@ impl State {
             Phase::Running => {}
             Phase::Stopping(_) | Phase::Ended => return Some((Taken::End(self.error.take()), false)),
         }
-        let had_room = self.has_room();
+        let rooms = self.rooms();
         let entries: Vec<Fetched> = match taker {
             Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
             Taker::Batch(worker) => self.take_for(worker, max),
@@ -238,7 +244,7 @@ impl State {
             }
             self.hand.insert(entry.record.entry_id(), InHand { worker, order });
         }
-        let has_room_again = !had_room && self.has_room();
+        let has_room_again = self.has_room_again(rooms);
         self.attention |= has_room_again;
         Some((Taken::Entries(entries), has_room_again))
     }
@@ -344,7 +350,7 @@ impl State {
 
     /// Takes the verdict on entries: those handled are acknowledged together, the others just leave the hand.
     pub(super) fn settle(&mut self, entries: &[EntryId], handled: bool, now: Instant) -> Settled {
-        let had_room = self.has_room();
+        let rooms = self.rooms();
         let ordered = !self.busy.is_empty();
         let mut suspected = false;
         for entry_id in entries {
@@ -364,7 +370,7 @@ impl State {
         } else {
             self.attention |= self.acknowledgements.schedule(now);
         }
-        self.attention |= (!had_room && self.has_room()) || self.phase != Phase::Running;
+        self.attention |= self.has_room_again(rooms) || self.phase != Phase::Running;
         settled.wake = self.attention || ordered;
         settled
     }
@@ -440,14 +446,22 @@ impl State {
     /// Where a scan is to begin and how many entries it may bring; nothing while none is wanted, there is no room, or one
     /// is under way.
     pub(super) fn begin_scan(&mut self, now: Instant, beat: bool) -> Option<(EntryId, usize)> {
-        if !self.scan.is_wanted(now, beat) || self.paused || self.phase != Phase::Running {
+        if !self.scan.is_wanted(now, beat) {
             return None;
+        }
+        let count = self.scan_room();
+        (count > 0).then(|| (self.scan.begin(now, count), count))
+    }
+
+    /// How many entries a scan may bring.
+    fn scan_room(&self) -> usize {
+        if self.paused || self.phase != Phase::Running {
+            return 0;
         }
         // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
         let reading = if self.count == 1 { self.reading } else { 0 };
         let count = self.count.saturating_sub(self.ahead() - reading);
-        let count = self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id));
-        (count > 0).then(|| (self.scan.begin(now, count), count))
+        self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id))
     }
 
     /// A scan ended, there and with so many entries, or failed.

@@ -5,7 +5,7 @@ use echomq::{ConsumerOptions, Delivery, EntryId, EventId, Message, NoticeKind, O
 use echomq_tests::{Kind, Plain, Server, wait_until_async};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -202,6 +202,7 @@ async fn a_handler_that_fails_or_panics_does_not_end_the_consumer() {
             .beat(Duration::from_secs(60));
         let consumer = bus.stream.consumer(options).await.unwrap();
         let seen: Mutex<Vec<(EventId, u64)>> = Mutex::default();
+        let begun = Instant::now();
         let run = consumer.run(|message: Message| {
             let seen = &seen;
             async move {
@@ -218,7 +219,9 @@ async fn a_handler_that_fails_or_panics_does_not_end_the_consumer() {
         let seen = seen.into_inner().unwrap();
         let first: Vec<(EventId, u64)> = ids.iter().map(|id| (*id, 1)).collect();
         assert_eq!(seen[..5], first);
-        // They came back by their own delay: the beat is a minute, and min_idle half of one.
+        // They came back by their own delay: the beat is a minute, min_idle half of one, and a sign of life, with which the
+        // engine would find them too, a third of that.
+        assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
         let mut again = seen[5..].to_vec();
         again.sort();
         assert_eq!(again, [(ids[1], 2), (ids[3], 2), (ids[3], 3)]);

@@ -201,6 +201,47 @@ fn a_failing_head_does_not_starve_the_scan() {
 }
 
 #[test]
+fn what_is_to_come_back_waits_for_room_and_not_for_a_time() {
+    for taker in [Taker::Anyone, Taker::Worker(0), Taker::Batch(0)] {
+        let mut state = state(|options| options.count(10));
+        let now = Instant::now();
+        assert_eq!((state.begin_read(), state.begin_read()), (Some(5), Some(4)));
+        for seq in 1..=3 {
+            state.call_back(EntryId::new(1, seq), now);
+        }
+        assert!(state.take_attention());
+        for seq in 1..=3 {
+            assert_eq!(
+                state.begin_scan(now, false),
+                Some((EntryId::new(1, seq), 1)),
+                "the reads leave one place"
+            );
+            state.put([entry(seq, "")]);
+            state.scan_ended(Some((EntryId::new(1, seq + 1), 1)));
+            assert!(state.take_attention());
+            assert_eq!(state.begin_scan(now, false), None, "it has the place until it is taken");
+            let (_, wake) = state.take(taker, 1).unwrap();
+            assert!(wake && state.take_attention(), "the engine is told that there is room again");
+        }
+    }
+}
+
+#[test]
+fn a_place_that_a_handler_frees_is_one_for_what_is_to_come_back() {
+    let mut state = state(|options| options.count(10));
+    let now = Instant::now();
+    state.put([entry(0, ""), entry(1, "")]);
+    assert_eq!(take(&mut state, Taker::Worker(0), 2), [0, 1]);
+    assert_eq!(state.begin_read(), Some(5));
+    state.put((2..6).map(|seq| entry(seq, "")));
+    state.call_back(EntryId::new(1, 7), now);
+    assert!(state.take_attention());
+    assert_eq!(state.begin_scan(now, false), None);
+    assert!(state.settle(&ids(&[0]), false, now).wake && state.take_attention());
+    assert_eq!(state.begin_scan(now, false), Some((EntryId::new(1, 7), 1)));
+}
+
+#[test]
 fn a_stop_hands_nothing_out_and_waits_for_what_is_in_hand() {
     let mut state = state(|options| options);
     let by = Instant::now() + Duration::from_secs(1);
