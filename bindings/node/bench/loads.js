@@ -62,8 +62,9 @@ async function connectAll(port) {
 
 /** Calls it that many times, that many of them at once. */
 async function repeat(call, times, atOnce) {
+  let left = times;
   const lane = async () => {
-    for (let left = times / atOnce; left > 0; left--) await call();
+    while (left-- > 0) await call();
   };
   await Promise.all(Array.from({ length: atOnce }, lane));
 }
