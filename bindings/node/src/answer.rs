@@ -28,18 +28,22 @@ pub(crate) fn value(env: &Env, from: impl ToNapiValue) -> Result<Value> {
 /// than the most would be much for its stack.
 const BY_CALL: RangeInclusive<usize> = 8..=1_024;
 
-/// Makes an array of values.
+/// Makes values, and an array of them.
 pub(crate) fn array(env: &Env, items: impl Iterator<Item = Result<Value>>) -> Result<Value> {
-    let items = items.collect::<Result<Vec<Value>>>()?;
+    array_of(env, &items.collect::<Result<Vec<Value>>>()?)
+}
+
+/// Makes an array of values.
+pub(crate) fn array_of(env: &Env, items: &[Value]) -> Result<Value> {
     if BY_CALL.contains(&items.len()) {
-        return array_by_call(env, &items);
+        return array_by_call(env, items);
     }
     let mut array = ptr::null_mut();
     // SAFETY: as in `value`; the items belong to the same environment.
     unsafe {
         check_status!(sys::napi_create_array_with_length(env.raw(), items.len(), &mut array))?;
         for (at, item) in (0..).zip(items) {
-            check_status!(sys::napi_set_element(env.raw(), array, at, item))?;
+            check_status!(sys::napi_set_element(env.raw(), array, at, *item))?;
         }
     }
     Ok(array)
@@ -48,11 +52,11 @@ pub(crate) fn array(env: &Env, items: impl Iterator<Item = Result<Value>>) -> Re
 fn array_by_call(env: &Env, items: &[Value]) -> Result<Value> {
     let make_array = value(env, Host::of(env)?.make_array.borrow_back(env)?)?;
     let (this, mut array) = (value(env, ())?, ptr::null_mut());
-    // SAFETY: as in `array`; the function is one of the same environment too.
+    let (length, items) = (items.len(), items.as_ptr());
+    // SAFETY: as in `array_of`; the function is one of the same environment too.
     unsafe {
-        let items = (items.len(), items.as_ptr());
-        check_status!(sys::napi_call_function(env.raw(), this, make_array, items.0, items.1, &mut array))?;
-    }
+        check_status!(sys::napi_call_function(env.raw(), this, make_array, length, items, &mut array))?
+    };
     Ok(array)
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn row(env: &Env, record: &Record) -> Result<Value> {
     for part in record.fields().iter().flat_map(|(name, value)| [name, value]) {
         row.push(text_or_bytes(env, part)?);
     }
-    array(env, row.into_iter().map(Ok))
+    array_of(env, &row)
 }
 
 /// A reply, with all its texts as bytes or all of them as strings.

@@ -5,7 +5,7 @@
 //!
 //! A wake does not keep the process alive: JavaScript sees to that, for as long as promises wait.
 
-use crate::answer::{IntoJs, Value, array, value};
+use crate::answer::{IntoJs, Value, array_of, value};
 use crate::error::caught;
 use echomq::Pending;
 use napi::bindgen_prelude::{Function, ToNapiValue};
@@ -140,7 +140,7 @@ impl ToNapiValue for Completions {
             items.push(value(&env, slot)?);
             items.push(answer_or_error(&env, answer));
         }
-        array(&env, items.into_iter().map(Ok))
+        array_of(&env, &items)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A listener of the core, its subscribers, and what they hear.
 
-use crate::answer::{IntoJs, Value, array, text_or_bytes, value};
+use crate::answer::{IntoJs, Value, array, array_of, text_or_bytes, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::{make_error, or_throw};
 use crate::notice::NativeNotices;
@@ -187,7 +187,7 @@ impl IntoJs for Taken {
                 }
             });
         }
-        array(env, values.into_iter().map(Ok))
+        array_of(env, &values)
     }
 }
 

@@ -98,9 +98,7 @@ impl Decoder {
         }
         Ok(None)
     }
-}
 
-impl Decoder {
     /// A message of a channel, where the next reply is one and whole: the channel, and what was published.
     ///
     /// These come in great numbers, so nothing is copied. Whatever else comes next is left to [`Decoder::next`].

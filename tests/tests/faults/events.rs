@@ -137,14 +137,24 @@ fn pings(bus: &mut Bus) -> u64 {
     calls.map_or(0, |calls| calls.parse().unwrap())
 }
 
+/// For how many seconds each listening connection has asked for nothing.
+fn silent_for(bus: &mut Bus) -> Vec<u64> {
+    let clients: String = bus.plain.query(["CLIENT", "LIST", "TYPE", "PUBSUB"]);
+    let idle = clients.split_whitespace().filter_map(|word| word.strip_prefix("idle="));
+    idle.map(|seconds| seconds.parse().unwrap()).collect()
+}
+
 #[test]
 fn a_listener_that_stood_still_for_long_takes_nobody_for_dead() {
     each(|kind| {
         let mut bus = Bus::start(kind);
         let mut listeners = start(&bus, OTHER_JOB);
         listeners.iter().for_each(Program::stand_still);
-        // More than two heartbeats, after which a server that does not answer is given up.
-        std::thread::sleep(Duration::from_millis(2_500));
+        // Each asks once in a second; after two, a server that does not answer is given up.
+        wait_until("all were silent for longer", || {
+            let silent_for = silent_for(&mut bus);
+            silent_for.len() == listeners.len() && silent_for.iter().all(|seconds| *seconds >= 3)
+        });
         let asked = pings(&mut bus);
         listeners.iter().for_each(Program::go_on);
         wait_until("each has asked again, and was answered", || {
