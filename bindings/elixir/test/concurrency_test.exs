@@ -88,7 +88,7 @@ defmodule EchoMQ.ConcurrencyTest do
       plain: plain,
       queue: queue
     } do
-      {:ok, bus} = Connector.start_link(url: Server.url(server), node_id: 3, timeout: 100)
+      {:ok, bus} = Connector.start_link(url: Server.url(server), node_id: 3, timeout: 2_000)
       Server.pause(server)
 
       assert {:error, %Error{code: :unknown_outcome, id: "EVT" <> _ = id}} =

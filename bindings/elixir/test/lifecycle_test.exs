@@ -42,7 +42,7 @@ defmodule EchoMQ.LifecycleTest do
     url: url,
     queue: queue
   } do
-    {:ok, bus} = Connector.start_link(url: url, node_id: 1, timeout: 300, reconnect_max: 50)
+    {:ok, bus} = Connector.start_link(url: url, node_id: 1, timeout: 2_000, reconnect_max: 50)
     server = Server.kill(server)
     Wait.until(fn -> match?({:ok, %{connected: false}}, Connector.status(bus)) end)
     assert code(Bus.append(bus, queue, "s", k: "v")) == :disconnected

@@ -264,15 +264,15 @@ defmodule EchoMQ.StreamConsumerTest do
         end
       end
 
-      start!(bus, queue, handler: handler, min_idle: 150, beat: 10)
+      start!(bus, queue, handler: handler, min_idle: 3_000, beat: 10)
       assert_receive {:begun, worker, 1}, 60_000
       # Another consumer looks for what is idle all the while.
-      other = start!(bus, queue, min_idle: 150, beat: 10)
+      other = start!(bus, queue, min_idle: 3_000, beat: 10)
       [{entry_id, _, 1}] = pending(plain, queue)
       key = "emq:{#{queue}}:stream:s"
 
       # Its idle time falls again and again, since signs of life arrive.
-      for _ <- 1..5, do: until_younger(plain, key, entry_id)
+      for _ <- 1..2, do: until_younger(plain, key, entry_id)
       send(worker, :done)
       until_acknowledged(plain, queue)
       StreamConsumer.stop(other, 5_000)

@@ -76,7 +76,7 @@ describe('the life of a process that consumes', () => {
 
   test('without a server a start fails with a typed error, and a stop ends in time', async () => {
     const script = `
-      const client = await echomq.Client.connect(url, { nodeId: 1, timeout: 300, reconnectMin: 1, reconnectMax: 10 });
+      const client = await echomq.Client.connect(url, { nodeId: 1, timeout: 2000, reconnectMin: 1, reconnectMax: 10 });
       const stream = client.stream('process', 'down');
       await stream.append({ n: '0' });
       const consumer = await stream.consumer({ group: 'g', start: 'head' });
@@ -111,7 +111,7 @@ describe('the life of a process that consumes', () => {
   });
 
   test('a consumer goes on by itself when the server goes and comes back, again and again', async () => {
-    const client = await at.connect({ timeout: 200, reconnectMin: 1, reconnectMax: 10 });
+    const client = await at.connect({ timeout: 2000, reconnectMin: 1, reconnectMax: 10 });
     const stream = client.stream('process', 'outages');
     const consumer = await stream.consumer({ group: 'g', start: 'head', beat: 20 });
     const seen = new Set();

@@ -114,7 +114,7 @@ describe('the life of a process', () => {
   test('a server that goes, comes back and goes is not the end of it, and no rejection goes unhandled', async () => {
     const script = `
       (async () => {
-        const client = await echomq.Client.connect(url, { nodeId: 1, timeout: 500, reconnectMin: 1, reconnectMax: 10 });
+        const client = await echomq.Client.connect(url, { nodeId: 1, timeout: 2000, reconnectMin: 1, reconnectMax: 10 });
         const stream = client.stream('life', 'outage');
         const told = () => new Promise((resolve) => process.stdin.once('data', resolve));
         const settle = async (good) => {

@@ -94,7 +94,7 @@ describe('notices', () => {
   });
 
   test('a lost connection, and verdicts that cannot be brought, are told with their cause', async () => {
-    const options = { timeout: 100, reconnectMin: 1, reconnectMax: 10 };
+    const options = { timeout: 2000, reconnectMin: 1, reconnectMax: 10 };
     const { stream, consumer, told } = await watched('server', {}, options);
     await stream.append({ n: '0' });
     const delivery = await consumer.next();

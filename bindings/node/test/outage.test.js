@@ -78,7 +78,7 @@ describe('a server that fails', () => {
   });
 
   test('a silent server: calls fail by their deadline, and those that may be written say so with their id', async () => {
-    const client = await at.connect({ timeout: 300 });
+    const client = await at.connect({ timeout: 2000 });
     const stream = client.stream('outage', 'silent');
     await stream.append({ k: 'v' });
     at.server.freeze();

@@ -87,7 +87,7 @@ def test_disconnected_and_reconnected(own_server):
 
 
 def test_trouble(own_server):
-    with echomq.Client(own_server.url, node_id=7, timeout=100, **QUICK) as client:
+    with echomq.Client(own_server.url, node_id=7, timeout=2_000, **QUICK) as client:
         stream = client.stream("q", "s")
         stream.append({})
         with stream.consumer("g", start="head") as consumer:

@@ -102,7 +102,7 @@ def test_a_server_that_does_not_answer_at_the_start():
 
 
 def test_deadlines_hold_while_the_server_is_silent_or_gone(own_server):
-    with echomq.Client(own_server.url, node_id=7, timeout=100, **QUICK) as client:
+    with echomq.Client(own_server.url, node_id=7, timeout=2_000, **QUICK) as client:
         stream = client.stream("q", "s")
         own_server.pause()
         with pytest.raises(echomq.UnknownOutcomeError) as caught:

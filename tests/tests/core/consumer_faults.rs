@@ -119,7 +119,7 @@ async fn trimmed_pending_entries_are_lost_with_a_notice_and_not_handed_out() {
 async fn a_handler_longer_than_min_idle_keeps_its_entry() {
     each(|kind| async move {
         let mut bus = Bus::start(kind).await;
-        let options = || consumer_options("g", Start::Head).min_idle(MS(150)).beat(MS(10)).count(50);
+        let options = || consumer_options("g", Start::Head).min_idle(MS(2_000)).beat(MS(10)).count(50);
         let (slow, quick) =
             (bus.stream.consumer(options()).await.unwrap(), bus.stream.consumer(options()).await.unwrap());
         appended(&bus, 50).await;
@@ -133,7 +133,7 @@ async fn a_handler_longer_than_min_idle_keeps_its_entry() {
                         assert_eq!(message.attempts(), 1);
                         // Longer than min_idle for those behind it, and for the first one alone.
                         let long = message.record().get("n") == Some(b"0");
-                        tokio::time::sleep(if long { MS(600) } else { MS(12) }).await;
+                        tokio::time::sleep(if long { MS(4_000) } else { MS(12) }).await;
                         Ok::<(), String>(())
                     }
                 })
@@ -452,7 +452,7 @@ async fn one_idle_entry_and_eight_reclaimers() {
         let seen = Seen::default();
         let mut running = Vec::new();
         for _ in 0..8 {
-            let options = consumer_options("g", Start::New).min_idle(MS(500)).beat(MS(5)).count(1);
+            let options = consumer_options("g", Start::New).min_idle(MS(10_000)).beat(MS(5)).count(1);
             let consumer = bus.stream.consumer(options).await.unwrap();
             running.push((seen.handle(&consumer), consumer));
         }

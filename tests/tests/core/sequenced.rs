@@ -307,7 +307,7 @@ async fn a_lost_reply_whose_candidate_is_not_there_is_reported_and_never_sent_ag
 #[tokio::test]
 async fn what_was_never_sent_is_not_in_doubt() {
     let mut bus =
-        Bus::with(Server::start(Kind::Valkey), |options| options.timeout(Duration::from_millis(300))).await;
+        Bus::with(Server::start(Kind::Valkey), |options| options.timeout(Duration::from_secs(2))).await;
     bus.server.kill();
     echomq_tests::wait_until_async("the client has noticed", async || !bus.client.status().connected).await;
     let error = bus.stream.append_sequenced([("k", "v")]).await.unwrap_err();

@@ -48,14 +48,14 @@ fn a_handler_longer_than_min_idle_keeps_its_entry() {
         // Both halves of a pair get long entries, and each language is in a pair.
         let [rust, elixir, python, node] = Language::ALL;
         let pairs = [("first", [rust, python]), ("second", [elixir, node])];
-        let options = [("min_idle", "300"), ("count", "4")];
+        let options = [("min_idle", "2000"), ("count", "4")];
         let start = |(group, languages): (&'static str, [Language; 2])| {
             languages.map(|language| Consumer::start(&bus, language, group, &options))
         };
         let mut consumers: Vec<_> = pairs.into_iter().flat_map(start).collect();
         consumers.iter_mut().for_each(Consumer::wait_until_ready);
         let record = |n: usize| {
-            let pause = if n.is_multiple_of(5) { "900" } else { "20" };
+            let pause = if n.is_multiple_of(10) { "3000" } else { "20" };
             [("n", n.to_string()), ("pause", pause.to_owned())]
         };
         let ids = bus.stream(STREAM).append_batch_atomic((0..20).map(record)).unwrap();
