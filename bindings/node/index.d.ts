@@ -742,6 +742,9 @@ export class CancelToken {
   throwIfCancelled(): void;
   /**
    * A signal that is aborted when the token trips, with a {@link Cancelled} as its reason.
+   *
+   * Whoever listens to it keeps the token. A signal that `AbortSignal.any` made of it does not, as it keeps no controller:
+   * hold the token for as long.
    */
   get signal(): AbortSignal;
   /**

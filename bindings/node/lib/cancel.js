@@ -141,6 +141,9 @@ class CancelToken {
   /**
    * A signal that is aborted when the token trips, with a {@link Cancelled} as its reason.
    *
+   * Whoever listens to it keeps the token. A signal that `AbortSignal.any` made of it does not, as it keeps no controller:
+   * hold the token for as long.
+   *
    * @returns {AbortSignal}
    */
   get signal() {
@@ -207,6 +210,22 @@ function keepWhileListenedTo(signal, token, keeper) {
     };
     Object.defineProperty(signal, name, { value: followed, configurable: true, writable: true });
   }
+  // That of Node removes nothing when it is set to null, and tells nobody.
+  /** @type {AbortSignal['onabort']} */
+  let handler = null;
+  /** @param {Event} event */
+  const call = (event) => handler?.call(signal, event);
+  Object.defineProperty(signal, 'onabort', {
+    get: () => handler,
+    /** @param {unknown} given */
+    set(given) {
+      handler = typeof given === 'function' ? /** @type {AbortSignal['onabort']} */ (given) : null;
+      signal.removeEventListener('abort', call);
+      if (handler !== null) signal.addEventListener('abort', call);
+    },
+    configurable: true,
+    enumerable: true,
+  });
 }
 
 module.exports = { CancelToken, Cancelled, watched };

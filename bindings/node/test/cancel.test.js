@@ -197,6 +197,28 @@ describe('cancelling a job', () => {
     await assert.rejects(client.events('closed').watch(JOB), { code: 'closed' });
   });
 
+  test('a handler in the place of a listener is told, can be replaced, and is let go of', async () => {
+    const events = await queue('onabort');
+    const { signal } = await events.watch(JOB);
+    assert.equal(signal.onabort, null);
+    const told = [];
+    const replaced = () => told.push('replaced');
+    signal.onabort = replaced;
+    assert.equal(signal.onabort, replaced);
+    signal.onabort = null;
+    assert.deepEqual([signal.onabort, getEventListeners(signal, 'abort').length], [null, 0]);
+    signal.onabort = replaced;
+    signal.onabort = function (event) {
+      told.push(this === signal, event.type, signal.reason.reason);
+    };
+    const heard = once(signal, 'abort');
+    await events.cancel(JOB, 'why');
+    await heard;
+    assert.deepEqual(told, [true, 'abort', 'why']);
+    signal.onabort = 'no function';
+    assert.equal(signal.onabort, null);
+  });
+
   test('nothing stays at a signal once the wait for a token is over', async () => {
     const events = await queue('signal');
     const controller = new AbortController();

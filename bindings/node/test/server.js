@@ -1,7 +1,9 @@
 /** Starts and stops Valkey servers for tests and benchmarks, each on a free port with nothing on disk. */
 
 const { spawn } = require('node:child_process');
+const { randomInt } = require('node:crypto');
 const { once } = require('node:events');
+const { readFileSync } = require('node:fs');
 const { createServer } = require('node:net');
 const { setTimeout: pause } = require('node:timers/promises');
 const { Plain } = require('./plain');
@@ -25,13 +27,23 @@ process.on('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
+/** A port that nobody listens to, and that no outgoing connection is given while its server is down. */
 async function freePort() {
-  const listener = createServer().listen(0, '127.0.0.1');
-  await once(listener, 'listening');
-  const { port } = listener.address();
-  listener.close();
-  await once(listener, 'close');
-  return port;
+  const outgoing = Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t')[0]);
+  for (;;) {
+    // Where that leaves too little room, the kernel picks.
+    const listener = createServer().listen(outgoing > 12_000 ? randomInt(10_000, outgoing) : 0, '127.0.0.1');
+    try {
+      await once(listener, 'listening');
+    } catch (error) {
+      if (error.code === 'EADDRINUSE') continue;
+      throw error;
+    }
+    const { port } = listener.address();
+    listener.close();
+    await once(listener, 'close');
+    return port;
+  }
 }
 
 /** Asks until the answer is true. */
@@ -80,7 +92,8 @@ class Server {
       if (child.exitCode !== null) throw new Error(`${PROGRAM} ended with ${child.exitCode}: ${said}`);
       const plain = this.plain();
       try {
-        return (await plain.text('PING')) === 'PONG';
+        // Another program may answer on a port that this one failed to get.
+        return (await plain.text('INFO', 'server')).includes(`process_id:${child.pid}\r\n`);
       } catch {
         return false;
       } finally {

@@ -1,6 +1,8 @@
 """A Valkey of the tests' own: on a free port, in a folder that goes with it."""
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -8,12 +10,19 @@ import tempfile
 import time
 from pathlib import Path
 
+import valkey
+
 
 def free_port():
-    """A port that nobody listens to."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody listens to, and that no outgoing connection is given while its server is down."""
+    range_of_outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii")
+    outgoing = int(range_of_outgoing.split()[0])
+    while True:
+        # Where that leaves too little room, the kernel picks.
+        port = random.randrange(10_000, outgoing) if outgoing > 12_000 else 0
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return probe.getsockname()[1]
 
 
 class Server:
@@ -46,7 +55,8 @@ class Server:
                 stdout=output,
                 stderr=output,
             )
-        while not _answers(self.port):
+        # Another program may answer on a port that this one failed to get: only its own answer counts.
+        while not _answers(self.port, process.pid):
             if process.poll() is not None:
                 return
             time.sleep(0.005)
@@ -87,10 +97,9 @@ def _program():
     return program
 
 
-def _answers(port):
+def _answers(port, pid):
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
-    except OSError:
+        with valkey.Valkey(port=port, socket_timeout=1) as client:
+            return client.info("server")["process_id"] == pid
+    except (OSError, valkey.ValkeyError):
         return False
