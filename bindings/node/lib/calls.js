@@ -7,6 +7,7 @@
 
 const native = require('./native');
 const { makeError } = require('./errors');
+const { follow, followWeakly, unfollow } = require('./followers');
 
 /**
  * @typedef {object} Waiter
@@ -89,19 +90,17 @@ async function takeWeakly(called, weak, take) {
  *
  * @template {object} T
  * @param {AbortSignal | undefined} signal
- * @param {WeakRef<T>} weak
- * @param {(taker: T) => void} tell
+ * @param {T} taker
+ * @param {(taker: T) => void} tell It must not hold the object.
  * @returns {() => void} Lets go of the signal.
  */
-function whenAborted(signal, weak, tell) {
+function whenAborted(signal, taker, tell) {
   if (signal === undefined) return ignore;
-  const abort = () => {
-    const taker = weak.deref();
-    if (taker !== undefined) tell(taker);
-  };
-  signal.addEventListener('abort', abort, { once: true });
-  if (signal.aborted) queueMicrotask(abort);
-  return () => signal.removeEventListener('abort', abort);
+  if (signal.aborted) {
+    queueMicrotask(tell.bind(undefined, taker));
+    return ignore;
+  }
+  return unfollow.bind(undefined, signal, followWeakly(signal, taker, tell).step);
 }
 
 /**
@@ -124,21 +123,22 @@ function wait(start, idle) {
 function waitUnless(signal, start, unwanted) {
   return new Promise((resolve, reject) => {
     checkSignal(signal);
-    const abort = () => {
+    /** @param {unknown} reason */
+    const abort = (reason) => {
       // The slot is free again only when the answer has come: until then it may not name another call.
       waiters[slot] = { resolve: unwanted, reject: ignore, idle: true };
       release();
-      reject(signal.reason);
+      reject(reason);
     };
     /** @param {(value: any) => void} settle */
     const unless = (settle) => (/** @type {any} */ value) => {
-      signal.removeEventListener('abort', abort);
+      unfollow(signal, abort);
       settle(value);
     };
     const slot = open(start, { resolve: unless(resolve), reject: unless(reject), idle: false });
-    signal.addEventListener('abort', abort, { once: true });
     // What was packed may have run code of the caller's.
-    if (signal.aborted) abort();
+    if (signal.aborted) abort(signal.reason);
+    else follow(signal, abort);
   });
 }
 
@@ -154,13 +154,13 @@ async function unlessAborted(promise, signal) {
   checkSignal(signal);
   let abort = ignore;
   const aborted = new Promise((_, reject) => {
-    abort = () => reject(signal.reason);
-    signal.addEventListener('abort', abort, { once: true });
+    abort = reject;
+    follow(signal, abort);
   });
   try {
     return await Promise.race([promise, /** @type {Promise<never>} */ (aborted)]);
   } finally {
-    signal.removeEventListener('abort', abort);
+    unfollow(signal, abort);
   }
 }
 

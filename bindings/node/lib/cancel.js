@@ -1,7 +1,7 @@
 const { getEventListeners } = require('node:events');
 const { kindOf, text } = require('./arguments');
 const { callFor } = require('./calls');
-const { Followers } = require('./followers');
+const { followWeakly } = require('./followers');
 const { textOf } = require('./handlers');
 
 /**
@@ -55,7 +55,7 @@ class CancelToken {
   #controller;
   /** @type {import('./native').NativeToken | undefined} What other processes trip, until it has tripped. */
   #native;
-  /** @type {Set<CancelToken> | undefined} Keeps the token while somebody listens to its signal. */
+  /** @type {Set<object> | undefined} Keeps the token while somebody listens to its signal. */
   #keeper;
 
   static {
@@ -84,10 +84,7 @@ class CancelToken {
       CancelToken.#aborted(token, signal.reason);
       return token;
     }
-    /** @type {Followers<CancelToken>} */
-    const followers = Followers.of(signal);
-    followers.add(token, CancelToken.#aborted);
-    token.#keeper = followers.kept;
+    token.#keeper = followWeakly(signal, token, CancelToken.#aborted).followers.kept;
     return token;
   }
 
@@ -195,7 +192,7 @@ class CancelToken {
  *
  * @param {AbortSignal} signal
  * @param {CancelToken} token
- * @param {Set<CancelToken>} keeper
+ * @param {Set<object>} keeper
  */
 function keepWhileListenedTo(signal, token, keeper) {
   const look = () => {

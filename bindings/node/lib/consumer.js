@@ -58,7 +58,7 @@ class Consumer {
      * @readonly
      */
     this.name = native.name();
-    this.#forgetSignal = whenAborted(signal, new WeakRef(this), Consumer.#abort);
+    this.#forgetSignal = whenAborted(signal, this, Consumer.#abort);
     callFor(this, (slot) => native.stopping(slot), Consumer.#close);
   }
 

@@ -56,7 +56,7 @@ class Listener {
      * @readonly
      */
     this.channel = native.channel();
-    this.#forgetSignal = whenAborted(signal, new WeakRef(this), (listener) => listener.close());
+    this.#forgetSignal = whenAborted(signal, this, (listener) => listener.close());
   }
 
   /**

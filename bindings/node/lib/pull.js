@@ -39,7 +39,7 @@ class Pull {
     this.#source = source;
     this.#width = width;
     this.#make = make;
-    this.#forgetSignal = whenAborted(signal, new WeakRef(this), (pull) => pull.close());
+    this.#forgetSignal = whenAborted(signal, this, (pull) => pull.close());
   }
 
   /**

@@ -37,7 +37,7 @@ class Reduction {
     this.#handler = handler;
     this.#state = state;
     this.#onFailure = onFailure;
-    this.#forgetSignal = whenAborted(signal, new WeakRef(this), (reduction) => reduction.close());
+    this.#forgetSignal = whenAborted(signal, this, (reduction) => reduction.close());
     this.#ended = this.#fold();
   }
 

@@ -133,12 +133,13 @@ describe('memory', () => {
               const token = await events.watch(job);
               token.signal.onabort = () => {};
               // It comes when some are closed and forgotten.
-              events.publish('added', job);
+              const published = events.publish('added', job);
               subscribers[0].close();
               listener.close();
               await Promise.all(waiting);
               await reduction[Symbol.asyncDispose]();
               token.signal.onabort = null;
+              await published;
             }));
           }
         };
@@ -211,7 +212,7 @@ describe('memory', () => {
   test('a long-lived signal keeps none of the tokens that were made of it', async () => {
     const script = `
       const { signal } = new AbortController();
-      let left = 1000;
+      let left = 1001;
       const gone = new FinalizationRegistry(() => left--);
       for (let n = 0; n < 1000; n++) {
         const token = echomq.CancelToken.from(signal);
@@ -219,6 +220,12 @@ describe('memory', () => {
         gone.register(token.signal);
         left++;
       }
+      (() => {
+        // One that is listened to stays as long as what it was made of.
+        const token = echomq.CancelToken.from(new AbortController().signal);
+        token.signal.addEventListener('abort', () => {});
+        gone.register(token);
+      })();
       (async () => {
         while (left > 0) {
           gc();
