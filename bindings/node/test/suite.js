@@ -43,7 +43,7 @@ function child(source, { url = '', flags = [], load = true } = {}) {
   const loaded = load ? `const echomq = require(${JSON.stringify(require.resolve('..'))});` : '';
   const head = `${loaded} const url = ${JSON.stringify(url)};`;
   return new Promise((resolve) => {
-    const options = { timeout: 120_000, killSignal: 'SIGABRT', maxBuffer: 1 << 24 };
+    const options = { timeout: 300_000, killSignal: 'SIGABRT', maxBuffer: 1 << 24 };
     const script = `${head}\n${source}`;
     const started = execFile(process.execPath, [...flags, '-e', script], options, (_, stdout, stderr) => {
       resolve({ code: started.exitCode, signal: started.signalCode, stdout, stderr });
