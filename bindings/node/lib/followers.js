@@ -39,9 +39,8 @@ class Followers {
 
   /** @param {Step} step */
   delete(step) {
-    this.#steps.delete(step);
     const signal = this.#signal.deref();
-    if (this.#steps.size > 0 || signal === undefined) return;
+    if (!this.#steps.delete(step) || this.#steps.size > 0 || signal === undefined) return;
     followersOf.delete(signal);
     signal.removeEventListener('abort', this.#abort);
   }
