@@ -44,6 +44,7 @@ pub(crate) fn table(contenders: &[Contender]) -> String {
             best(Task::Hear) / best_bare(Task::Hear),
             Bound::AtLeast(1.5),
         ),
+        ("the same by processor time", best(Task::HearWork) / best_bare(Task::HearWork), Bound::AtLeast(1.5)),
     ];
     let lines = aims.iter().map(|(what, ratio, bound)| {
         let (sign, aim, met) = match bound {

@@ -34,6 +34,8 @@ pub(crate) enum Task {
     Publish,
     /// Events heard by one listener.
     Hear,
+    /// The same by the processor time that it takes, which neither the server nor a lack of cores limits.
+    HearWork,
 }
 
 impl Task {
@@ -51,6 +53,7 @@ impl Task {
             Self::ConsumeThousand => "entries consumed, COUNT 1 000",
             Self::Publish => "events published, 64 in flight",
             Self::Hear => "events heard by one listener",
+            Self::HearWork => "events heard, of its processor time",
         }
     }
 }

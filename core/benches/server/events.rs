@@ -6,12 +6,16 @@ use crate::{Effort, Result, bare, core};
 use echomq::{Client, Heard, Options, Signal, SubscriberOptions};
 use futures_util::StreamExt;
 use redis::RedisResult;
+use std::fs;
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 const CHANNEL: &str = "emq:{bench}:events";
 const PUBLISHED: usize = 200_000;
-const HEARD: usize = 200_000;
+const HEARD: usize = 100_000;
+/// How many steps of a publisher are on their way.
+const STEPS: usize = 2;
 
 pub(crate) fn contenders(url: &str, effort: Effort) -> Result<Vec<Contender>> {
     let mut contenders = Vec::new();
@@ -26,7 +30,7 @@ fn signal() -> echomq::Result<Signal> {
     Signal::new("completed", "JOB000xY9Wvvcd")?.with("player", "PLR0NgWEfAEJfs")?.with("points", "120")
 }
 
-fn ours(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 2]> {
+fn ours(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 3]> {
     let runtime = Rc::new(kind.runtime()?);
     let client = runtime.block_on(Client::connect(&Options::new(url)?.node_id(4)))?;
     let name = if kind == Kind::OneWorker { core::ONE_WORKER } else { core::CURRENT_THREAD };
@@ -46,24 +50,27 @@ fn ours(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 2]> {
             Ok(rate(each * IN_FLIGHT, time))
         })
     };
-    let (url, count) = (url.to_owned(), effort.of(HEARD));
-    let heard = Contender::new(Task::Hear, name, move || {
-        let listener = runtime.block_on(client.events(QUEUE)?.listen())?;
-        let subscriber = listener.subscribe(SubscriberOptions::new().buffer(count))?;
-        heard(&runtime, &url, count, async move {
-            for _ in 0..count {
-                match subscriber.next().await? {
-                    Some(Heard::Event(event)) => assert_eq!(event.name(), "completed"),
-                    other => return Err(format!("{other:?} is no event").into()),
+    let count = effort.of(HEARD);
+    let [heard, work] = [Task::Hear, Task::HearWork].map(|task| {
+        let (runtime, client, url) = (runtime.clone(), client.clone(), url.to_owned());
+        Contender::new(task, name, move || {
+            let listener = runtime.block_on(client.events(QUEUE)?.listen())?;
+            let subscriber = listener.subscribe(SubscriberOptions::new().buffer(count))?;
+            heard(task, &runtime, &url, count, async move {
+                for _ in 0..count {
+                    match subscriber.next().await? {
+                        Some(Heard::Event(event)) => assert_eq!(event.name(), "completed"),
+                        other => return Err(format!("{other:?} is no event").into()),
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            })
         })
     });
-    Ok([published, heard])
+    Ok([published, heard, work])
 }
 
-fn theirs(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 2]> {
+fn theirs(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 3]> {
     let runtime = Rc::new(kind.runtime()?);
     let client = redis::Client::open(url)?;
     let connection = runtime.block_on(client.get_multiplexed_async_connection())?;
@@ -86,21 +93,24 @@ fn theirs(kind: Kind, url: &str, effort: Effort) -> Result<[Contender; 2]> {
             Ok(rate(each * IN_FLIGHT, time))
         })
     };
-    let (url, count) = (url.to_owned(), effort.of(HEARD));
-    let heard = Contender::new(Task::Hear, name, move || {
-        let mut ear = runtime.block_on(client.get_async_pubsub())?;
-        runtime.block_on(ear.subscribe(CHANNEL))?;
-        heard(&runtime, &url, count, async move {
-            let mut messages = ear.into_on_message();
-            for _ in 0..count {
-                let message = messages.next().await.ok_or("the connection has ended")?;
-                let event: serde_json::Value = serde_json::from_slice(message.get_payload_bytes())?;
-                assert_eq!(event["event"], "completed");
-            }
-            Ok(())
+    let count = effort.of(HEARD);
+    let [heard, work] = [Task::Hear, Task::HearWork].map(|task| {
+        let (runtime, client, url) = (runtime.clone(), client.clone(), url.to_owned());
+        Contender::new(task, name, move || {
+            let mut ear = runtime.block_on(client.get_async_pubsub())?;
+            runtime.block_on(ear.subscribe(CHANNEL))?;
+            heard(task, &runtime, &url, count, async move {
+                let mut messages = ear.into_on_message();
+                for _ in 0..count {
+                    let message = messages.next().await.ok_or("the connection has ended")?;
+                    let event: serde_json::Value = serde_json::from_slice(message.get_payload_bytes())?;
+                    assert_eq!(event["event"], "completed");
+                }
+                Ok(())
+            })
         })
     });
-    Ok([published, heard])
+    Ok([published, heard, work])
 }
 
 fn publish(payload: Vec<u8>) -> redis::Cmd {
@@ -109,22 +119,45 @@ fn publish(payload: Vec<u8>) -> redis::Cmd {
     command
 }
 
-/// Times how long it takes until everything that another thread publishes, in pipelines, is heard.
+/// How fast everything is heard that the server hands out, or with how little work.
+///
+/// It publishes in steps of a script, which takes as little of its time as can be. Two are on their way, so that one is
+/// written out while the next is worked through.
 fn heard(
+    task: Task,
     runtime: &Runtime,
     url: &str,
     count: usize,
     hearing: impl Future<Output = Result<()>>,
 ) -> Result<f64> {
-    let mut connection = redis::Client::open(url)?.get_connection()?;
-    let mut batch = redis::pipe();
-    let payload = signal()?.payload();
-    (0..BATCH).for_each(|_| {
-        batch.add_command(publish(payload.clone())).ignore();
-    });
-    let publishing =
-        std::thread::spawn(move || (0..count / BATCH).try_for_each(|_| batch.query::<()>(&mut connection)));
-    let time = timed(|| runtime.block_on(hearing))?;
-    publishing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let mut step = redis::cmd("EVAL");
+    step.arg("for _ = 1, ARGV[1] do redis.call('PUBLISH', KEYS[1], ARGV[2]) end").arg(1).arg(CHANNEL);
+    step.arg(BATCH).arg(signal()?.payload());
+    let mut publishing = Vec::new();
+    for _ in 0..STEPS {
+        let (step, mut connection) = (step.clone(), redis::Client::open(url)?.get_connection()?);
+        let steps = count / BATCH / STEPS;
+        publishing.push(move || (0..steps).try_for_each(|_| step.query::<()>(&mut connection)));
+    }
+    let publishing: Vec<_> = publishing.into_iter().map(std::thread::spawn).collect();
+    let before = processor_time()?;
+    let mut time = timed(|| runtime.block_on(hearing))?;
+    if task == Task::HearWork {
+        time = processor_time()?.saturating_sub(before);
+    }
+    for publishing in publishing {
+        publishing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    }
     Ok(rate(count, time))
+}
+
+/// For how long the threads of this process have run. Those that publish wait for their answers, and take next to none.
+fn processor_time() -> Result<Duration> {
+    let mut nanoseconds = 0;
+    for task in fs::read_dir("/proc/self/task")? {
+        // One that has published all is gone.
+        let Ok(times) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+        nanoseconds += times.split(' ').next().unwrap_or_default().parse::<u64>()?;
+    }
+    Ok(Duration::from_nanos(nanoseconds))
 }
