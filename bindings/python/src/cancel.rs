@@ -141,33 +141,14 @@ impl CancelToken {
         Ok(reason.map(|reason| PyString::new(py, &reason)))
     }
 
-    fn __await__(slf: &Bound<'_, Self>) -> PyResult<CancelWait> {
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let (py, this) = (slf.py(), slf.get());
         this.token.wait(Duration::ZERO).map_err(|error| error::raise(py, &error))?;
         let tripped = this.tripped.get_or_init(|| Waiting::new(Tripped::of(&this.token)));
-        let waiting = tripped.next(py)?.call_method0(intern!(py, "__await__"))?;
-        Ok(CancelWait { _token: slf.clone().unbind(), waiting: waiting.unbind() })
+        tripped.next(slf)?.call_method0(intern!(py, "__await__"))
     }
 
     fn __repr__(&self) -> String {
         format!("<echomq.{:?}>", self.token)
-    }
-}
-
-/// A wait of a task for a token, which keeps the token for as long.
-#[pyclass(frozen, module = "echomq._echomq")]
-struct CancelWait {
-    _token: Py<CancelToken>,
-    waiting: Py<PyAny>,
-}
-
-#[pymethods]
-impl CancelWait {
-    fn __iter__(slf: Py<Self>) -> Py<Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.waiting.bind(py).call_method0(intern!(py, "__next__"))
     }
 }

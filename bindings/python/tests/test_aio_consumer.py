@@ -273,6 +273,27 @@ async def test_one_that_is_dropped_stops(aio_stream):
         assert sorted(values([await anext(other), await anext(other)])) == ["1", "2"]
 
 
+async def test_a_wait_keeps_what_it_waits_for(aio_stream, aio_events):
+    """Nobody else has to hold it meanwhile."""
+    listener = await aio_events.listen()
+    waits = [
+        asyncio.ensure_future(wait)
+        for wait in (
+            anext(await aio_stream.consumer("g", start="head")),
+            (await aio_stream.consumer("h", start="head", max_n=1)).next_batch(),
+            anext(aio_stream.consumer("i", start="head")),
+            anext(await aio_stream.tail("new")),
+            anext(listener.subscribe()),
+        )
+    ]
+    gc.collect()
+    await asyncio.sleep(0)
+    id = await aio_stream.append({})
+    await aio_events.publish("added", "JOB000xY9Wvvcd")
+    one, [several], late, record, event = await asyncio.gather(*waits)
+    assert [one.id, several.id, late.id, record.id, event.name] == [id] * 4 + ["added"]
+
+
 async def test_a_consumer_ends_with_its_client(url, name):
     client = await echomq.aio.Client(url, node_id=7)
     stream = client.stream("tests", name)

@@ -152,8 +152,8 @@ impl Consumer {
     }
 
     /// The next batch; see ``echomq.Consumer.next_batch``. ``asyncio.timeout`` bounds the wait.
-    fn next_batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.batches.next(py)
+    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().batches.next(slf)
     }
 
     /// Fetches and hands out nothing more until ``resume``: at once. Fails with ``StateError`` before it was started.
@@ -202,8 +202,8 @@ impl Consumer {
         slf
     }
 
-    fn __anext__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.entries.next(py)
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().entries.next(slf)
     }
 
     fn __aenter__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
@@ -277,15 +277,15 @@ impl Worker {
 #[pymethods]
 impl Worker {
     /// The next batch, as a list; an empty one at the end.
-    fn next_batch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.batches.next(py)
+    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().batches.next(slf)
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __anext__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.entries.next(py)
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().entries.next(slf)
     }
 }

@@ -70,8 +70,8 @@ impl Notices {
         slf
     }
 
-    fn __anext__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.next(py)
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.get().0.next(slf)
     }
 
     fn __repr__(&self) -> &'static str {

@@ -6,7 +6,9 @@
 
 use super::queue::{LoopQueue, is_done};
 use crate::error;
+use pyo3::PyClass;
 use pyo3::exceptions::{PyRuntimeError, PyStopAsyncIteration, PyStopIteration};
+use pyo3::intern;
 use pyo3::prelude::*;
 use std::collections::VecDeque;
 use std::mem;
@@ -73,8 +75,12 @@ impl<S: Source> Waiting<S> {
         self.row.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An awaitable of what comes next.
-    pub(crate) fn next<'py>(self: &Arc<Self>, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    /// An awaitable of what comes next. Whoever waits keeps the object that is asked, whose end would end the wait.
+    pub(crate) fn next<'py, T: PyClass>(
+        self: &Arc<Self>,
+        asked: &Bound<'py, T>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = asked.py();
         self.forget_done(py);
         let turn = {
             let mut row = self.row();
@@ -91,6 +97,8 @@ impl<S: Source> Waiting<S> {
         }
         let queue = LoopQueue::current(py)?;
         let future = queue.future(py)?;
+        let kept = Py::new(py, Kept(asked.clone().into_any().unbind()))?;
+        future.call_method1(py, intern!(py, "add_done_callback"), (kept,))?;
         let waiter = Waiter { queue: queue.clone(), future: future.clone_ref(py) };
         {
             let mut row = self.row();
@@ -178,6 +186,15 @@ impl<S: Source> Waiting<S> {
         let first = row.waiters.iter().position(|waiter| Arc::ptr_eq(queue, &waiter.queue))?;
         row.waiters.remove(first)
     }
+}
+
+/// What a future keeps until it has its answer or is cancelled.
+#[pyclass(frozen, module = "echomq._echomq")]
+struct Kept(#[expect(dead_code, reason = "it is there to be held")] Py<PyAny>);
+
+#[pymethods]
+impl Kept {
+    const fn __call__(&self, _future: &Bound<'_, PyAny>) {}
 }
 
 /// An awaitable that has its answer already: it costs no turn of the loop.
