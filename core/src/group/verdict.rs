@@ -115,12 +115,14 @@ impl Inner {
         let idle = self.options.min_idle.saturating_sub(delay);
         let inner = self.clone();
         let keep = KeepPending::new(self.member.clone(), idle, vec![entry_id]);
-        self.verdict(keep, move |_| {
+        self.monitor.with(State::verdict_sent);
+        // It leaves the hand before the server can give it to a scan, which drops what is in hand.
+        self.settle(&[entry_id], false);
+        self.bring(keep, move |_| {
             // The server counts whole milliseconds.
             let at = Instant::now() + delay + Duration::from_millis(1);
             inner.monitor.change(|state| state.call_back(entry_id, at));
         });
-        self.settle(&[entry_id], false);
     }
 
     fn dead_letter(self: &Arc<Self>, entry_id: EntryId, attempts: u64, reason: Vec<u8>) {
@@ -150,8 +152,17 @@ impl Inner {
         operation: O,
         then: impl FnOnce(Option<O::Reply>) + Send + 'static,
     ) {
-        let inner = self.clone();
         self.monitor.with(State::verdict_sent);
+        self.bring(operation, then);
+    }
+
+    /// The same for a verdict that was counted as on its way.
+    fn bring<O: Operation>(
+        self: &Arc<Self>,
+        operation: O,
+        then: impl FnOnce(Option<O::Reply>) + Send + 'static,
+    ) {
+        let inner = self.clone();
         self.door.run(Ok(operation)).on_complete(move |answer| {
             let (reply, error) = match answer {
                 Ok(reply) => (Some(reply), None),

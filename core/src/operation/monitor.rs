@@ -1,6 +1,7 @@
 //! State that tasks and threads wait on: for a reader that fetches ahead of whoever takes what it fetched.
 
 use super::locks::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::clock::deadline;
 use std::future::poll_fn;
 use std::mem;
 use std::task::{Context, Poll, Waker};
@@ -92,7 +93,7 @@ impl<S> Monitor<S> {
 
     /// Waits as a thread until `look` finds something, for at most that long.
     pub(crate) fn wait<R>(&self, at_most: Duration, mut look: impl FnMut(&mut S) -> Option<R>) -> Option<R> {
-        let until = Instant::now() + at_most;
+        let until = deadline(at_most);
         let mut inner = self.lock();
         loop {
             if let Some(found) = look(&mut inner.state) {

@@ -3,8 +3,9 @@
 use crate::{Bus, KEY, each};
 use echomq::{ConsumerOptions, Delivery, EntryId, EventId, Message, NoticeKind, OnForeign, Start, blocking};
 use echomq_tests::{Kind, Plain, Server, wait_until_async};
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -122,6 +123,51 @@ async fn entries_of_a_dead_peer_are_reclaimed_and_failed_ones_come_back() {
         assert_eq!(pending(&mut bus, "g"), 0);
     })
     .await;
+}
+
+/// A failed entry leaves the hand before the server may hand it out again: a scan that found it in hand would drop it.
+#[tokio::test(flavor = "multi_thread")]
+async fn failed_entries_come_back_once_each_while_others_are_called_back() {
+    const ENTRIES: usize = 4_000;
+    let mut bus = Bus::start(Kind::Valkey).await;
+    for _ in 0..ENTRIES / 1_000 {
+        bus.stream.append_batch_atomic((0..1_000).map(|_| [("k", "v")])).await.unwrap();
+    }
+    // An hour for those that are not called back.
+    let options = consumer_options("g", Start::Head)
+        .retry(Duration::ZERO, Duration::ZERO)
+        .min_idle(Duration::from_secs(3_600))
+        .count(256);
+    let consumer = bus.stream.consumer(options).await.unwrap();
+    let handled = Arc::new(AtomicUsize::new(0));
+    // Far more threads than cores, so that they are interrupted anywhere.
+    let threads: Vec<_> = (0..64)
+        .map(|_| {
+            let (consumer, handled) = (consumer.clone(), handled.clone());
+            std::thread::spawn(move || {
+                let mut attempts = BTreeMap::<u64, usize>::new();
+                while let Some(taken) = consumer.wait_next(1, Duration::MAX).unwrap() {
+                    let Some(delivery) = taken.into_iter().next() else { break };
+                    *attempts.entry(delivery.attempts()).or_default() += 1;
+                    if delivery.attempts() == 1 {
+                        delivery.fail("again");
+                    } else {
+                        delivery.ack();
+                        handled.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+                attempts
+            })
+        })
+        .collect();
+    wait_until_async("every entry", async || handled.load(Ordering::Relaxed) == ENTRIES).await;
+    assert_eq!(consumer.stop(SECOND).await, 0);
+    let mut attempts = BTreeMap::<u64, usize>::new();
+    for (attempt, times) in threads.into_iter().flat_map(|thread| thread.join().unwrap()) {
+        *attempts.entry(attempt).or_default() += times;
+    }
+    assert_eq!(attempts, BTreeMap::from([(1, ENTRIES), (2, ENTRIES)]));
+    assert_eq!(pending(&mut bus, "g"), 0);
 }
 
 #[tokio::test]
