@@ -287,7 +287,6 @@ async def test_a_wait_keeps_what_it_waits_for(aio_stream, aio_events):
         )
     ]
     gc.collect()
-    await asyncio.sleep(0)
     id = await aio_stream.append({})
     await aio_events.publish("added", "JOB000xY9Wvvcd")
     one, [several], late, record, event = await asyncio.gather(*waits)

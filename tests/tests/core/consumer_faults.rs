@@ -2,7 +2,7 @@
 
 use crate::consumer::{consumer_options, pending};
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, Consumer, EventId, Message, NoticeKind, Start};
+use echomq::{Client, Code, Consumer, EntryId, EventId, Message, NoticeKind, Start};
 use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, wait_until_async};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,6 +48,21 @@ async fn notice(consumer: &Consumer, kind: NoticeKind) -> echomq::Notice {
             return notice;
         }
     }
+}
+
+/// Waits until the idle time of a pending entry has fallen so many times.
+async fn wait_for_signs_of_life(server: &Server, entry_id: EntryId, times: usize) {
+    let (mut plain, entry_id) = (Plain::connect(server), entry_id.to_string());
+    let (mut last, mut falls) = (0, 0);
+    wait_until_async("signs of life", async || {
+        let pending: Vec<(String, String, u64, u64)> =
+            plain.query(["XPENDING", KEY, "g", &entry_id, &entry_id, "1"]);
+        let idle = pending[0].2;
+        falls += usize::from(idle < last);
+        last = idle;
+        falls >= times
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -127,13 +142,14 @@ async fn a_handler_longer_than_min_idle_keeps_its_entry() {
         let handler = async |consumer: &Consumer| {
             consumer
                 .run(|message: Message| {
-                    let runs = &runs;
+                    let (runs, server) = (&runs, &bus.server);
                     async move {
-                        runs.fetch_add(1, Ordering::Relaxed);
                         assert_eq!(message.attempts(), 1);
-                        // Longer than min_idle for those behind it, and for the first one alone.
-                        let long = message.record().get("n") == Some(b"0");
-                        tokio::time::sleep(if long { MS(4_000) } else { MS(12) }).await;
+                        if message.record().get("n") == Some(b"0") {
+                            // One comes at each third of min_idle: longer than that, for this one and those behind it.
+                            wait_for_signs_of_life(server, message.entry_id(), 4).await;
+                        }
+                        runs.fetch_add(1, Ordering::Relaxed);
                         Ok::<(), String>(())
                     }
                 })
