@@ -171,7 +171,7 @@ impl Options {
         Self { clock, ..self }
     }
 
-    /// How long a call may take, waiting and an outage included.
+    /// How long a call may take, waiting and an outage included: a day at most, as of all times here.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
@@ -244,11 +244,11 @@ impl Options {
             mint: node.map(Mint::new).transpose()?,
             clock: self.clock,
             max_clock_ahead: self.max_clock_ahead,
-            timeout: self.timeout,
-            connect_timeout: self.connect_timeout,
-            reconnect_min: self.reconnect_min,
-            reconnect_max: self.reconnect_max,
-            heartbeat: self.heartbeat,
+            timeout: checked("timeout", self.timeout)?,
+            connect_timeout: checked("connect_timeout", self.connect_timeout)?,
+            reconnect_min: checked("reconnect_min", self.reconnect_min)?,
+            reconnect_max: checked("reconnect_max", self.reconnect_max)?,
+            heartbeat: checked("heartbeat", self.heartbeat)?,
             max_record_bytes: self.max_record_bytes,
             max_in_flight: self.max_in_flight,
         })
@@ -281,11 +281,17 @@ fn positive(name: &str, value: &str) -> Result<usize> {
 }
 
 fn duration(name: &str, value: &str) -> Result<Duration> {
-    match number(name, value)? {
-        0 => Err(refusal(name, "0 milliseconds is no time to wait")),
+    checked(name, Duration::from_millis(number(name, value)?))
+}
+
+fn checked(name: &str, time: Duration) -> Result<Duration> {
+    match time {
+        Duration::ZERO => Err(refusal(name, "0 milliseconds is no time to wait")),
         // Longer is no wait either, and a clock can show any sum with it.
-        ms if ms > 86_400_000 => Err(refusal(name, "more than a day, 86400000 milliseconds")),
-        ms => Ok(Duration::from_millis(ms)),
+        time if time > Duration::from_secs(86_400) => {
+            Err(refusal(name, "more than a day, 86400000 milliseconds"))
+        }
+        time => Ok(time),
     }
 }
 
@@ -327,6 +333,27 @@ mod tests {
         let documented: Vec<&str> =
             rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2)).collect();
         assert_eq!(documented, Options::NAMES);
+    }
+
+    #[test]
+    fn times_that_are_no_wait_are_refused_however_they_are_given() {
+        let options = || Options::new("redis://h").unwrap();
+        let day = Duration::from_secs(86_400);
+        for time in [Duration::ZERO, day + Duration::from_nanos(1), Duration::MAX] {
+            for (name, options) in [
+                ("timeout", options().timeout(time)),
+                ("connect_timeout", options().connect_timeout(time)),
+                ("reconnect_min", options().reconnect(time, day)),
+                ("reconnect_max", options().reconnect(day, time)),
+                ("heartbeat", options().heartbeat(time)),
+            ] {
+                let error = options.settings().err().unwrap();
+                assert_eq!((error.code(), error.subject()), (Code::InvalidOption, Some(name)), "{time:?}");
+            }
+        }
+        assert!(
+            options().timeout(day).connect_timeout(day).reconnect(day, day).heartbeat(day).settings().is_ok()
+        );
     }
 
     #[test]
