@@ -22,6 +22,7 @@ use crate::events::Channel;
 use crate::events::hub::Hub;
 use crate::id::branded::EventId;
 use crate::keyspace::Keyspace;
+use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
 use crate::stream::Key;
 use std::fmt;
@@ -166,6 +167,13 @@ impl<D: Door> Client<D> {
         A: AsRef<[u8]>,
     {
         self.door.run(Commands::new(commands))
+    }
+
+    /// What the client tells: of its connection, its clock and its node.
+    ///
+    /// The last 1 024 wait to be taken; each is taken once, by whoever asks first.
+    pub fn notices(&self) -> Notices {
+        self.door.settings().notices.notices()
     }
 
     /// How the connection stands.

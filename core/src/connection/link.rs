@@ -4,7 +4,6 @@ use super::handshake::Handshake;
 use super::settings::Settings;
 use super::socket::{self, AsyncSocket, failure};
 use crate::error::{Code, Error, Result};
-use crate::operation::minter::Minter;
 use crate::record::decoder::Decoder;
 use crate::record::packed::Packed;
 use redis::Value;
@@ -31,8 +30,8 @@ impl Link {
     /// Connects and greets, within the time for one attempt, and tells the minter the server's time.
     ///
     /// Fails with `disconnected`, `tls`, `auth` or `version_fence`.
-    pub(crate) async fn open(settings: &Settings, minter: &Minter) -> Result<Self> {
-        match timeout(settings.connect_timeout, Self::open_unbounded(settings, minter)).await {
+    pub(crate) async fn open(settings: &Settings) -> Result<Self> {
+        match timeout(settings.connect_timeout, Self::open_unbounded(settings)).await {
             Ok(opened) => opened,
             Err(_) => Err(Error::new(
                 Code::Disconnected,
@@ -42,7 +41,7 @@ impl Link {
         }
     }
 
-    async fn open_unbounded(settings: &Settings, minter: &Minter) -> Result<Self> {
+    async fn open_unbounded(settings: &Settings) -> Result<Self> {
         let mut handshake = Handshake::new(settings);
         let socket = socket::connect(&settings.endpoint, settings.tls.as_ref()).await?;
         let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
@@ -51,7 +50,7 @@ impl Link {
             let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
             if let Some(greeting) = handshake.answered(replies)? {
                 let (server_ms, at) = greeting.server_time;
-                minter.set_server_time(server_ms, at);
+                settings.minter.set_server_time(server_ms, at);
                 return Ok(link);
             }
         }

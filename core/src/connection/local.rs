@@ -45,7 +45,6 @@ pub struct Local(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    minter: Minter,
     origin: Origin,
     interrupt: Interrupt,
     /// Set when a close has given up what was left, so that nobody waits for it any longer.
@@ -69,13 +68,11 @@ struct State {
 impl Local {
     /// Connects on the caller's thread.
     pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
-        let minter = settings.minter();
         let deadline = Instant::now() + settings.connect_timeout;
-        let connection = Connection::open(&settings, &minter, &Host::new(&interrupt), deadline)?;
+        let connection = Connection::open(&settings, &Host::new(&interrupt), deadline)?;
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
         Ok(Self(Arc::new(Inner {
-            minter,
             origin: Origin::here(),
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
@@ -172,7 +169,7 @@ impl Door for Local {
     }
 
     fn minter(&self) -> &Minter {
-        &self.0.minter
+        &self.0.settings.minter
     }
 
     fn origin(&self) -> Origin {
@@ -309,7 +306,7 @@ impl<'a> Lead<'a> {
         let inner = self.inner;
         let entries = inner.state().line.take(PIPELINE);
         connection.output.clear(KEPT);
-        let outgoing = Outgoing::prepare(entries, &inner.minter, &mut connection.output);
+        let outgoing = Outgoing::prepare(entries, &inner.settings.minter, &mut connection.output);
         inner.on_line(|state| state.line.sent(outgoing));
         let patience =
             Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
@@ -330,7 +327,7 @@ impl<'a> Lead<'a> {
 
     /// One attempt to connect, and after a failed one a wait.
     fn connect(&mut self, caller: &Caller<'_>) {
-        match Connection::open(&self.inner.settings, &self.inner.minter, &caller.host, caller.deadline) {
+        match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
             Ok(connection) => {
                 self.connection = Some(connection);
                 self.inner.reconnects.fetch_add(1, Ordering::Relaxed);

@@ -7,9 +7,12 @@ use super::tls::{Tls, TlsFiles};
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Mint;
+use crate::notice::Board;
+use crate::operation::minter::Minter;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How a client connects and what its bounds are.
@@ -208,7 +211,7 @@ impl Options {
         Self { max_clock_ahead, ..self }
     }
 
-    /// Checks everything that can be checked without the server, and reads the TLS files.
+    /// Checks everything that can be checked without the server, and reads the TLS files: what one client is made of.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let tls = match &self.endpoint {
             Endpoint::Tcp { host, tls: true, .. } => Some(Tls::new(&self.tls, host)?),
@@ -241,9 +244,8 @@ impl Options {
             client_name: self.client_name.clone(),
             protocol: self.protocol,
             claim_version: self.claim_version.clone(),
-            mint: node.map(Mint::new).transpose()?,
-            clock: self.clock,
-            max_clock_ahead: self.max_clock_ahead,
+            minter: Arc::new(Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead)),
+            notices: Board::new(),
             timeout: checked("timeout", self.timeout)?,
             connect_timeout: checked("connect_timeout", self.connect_timeout)?,
             reconnect_min: checked("reconnect_min", self.reconnect_min)?,

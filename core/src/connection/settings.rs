@@ -1,10 +1,10 @@
-//! Options that were checked.
+//! Options that were checked, and what all connections of one client share.
 
 use super::endpoint::Endpoint;
 use super::tls::Tls;
-use crate::clock::Clock;
-use crate::id::mint::Mint;
+use crate::notice::Board;
 use crate::operation::minter::Minter;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which protocol version to speak.
@@ -16,7 +16,7 @@ pub(crate) enum Protocol {
     Resp3,
 }
 
-/// Everything a door needs to know.
+/// Everything a door needs to know. Clones are of the same client.
 #[derive(Clone)]
 pub struct Settings {
     pub(crate) endpoint: Endpoint,
@@ -27,9 +27,10 @@ pub struct Settings {
     pub(crate) client_name: Option<String>,
     pub(crate) protocol: Protocol,
     pub(crate) claim_version: Option<String>,
-    pub(crate) mint: Option<Mint>,
-    pub(crate) clock: Clock,
-    pub(crate) max_clock_ahead: Option<Duration>,
+    /// What makes the client's ids, on whichever of its connections they leave.
+    pub(crate) minter: Arc<Minter>,
+    /// Where the client's notices wait.
+    pub(crate) notices: Board,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) reconnect_min: Duration,
@@ -37,11 +38,4 @@ pub struct Settings {
     pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
-}
-
-impl Settings {
-    /// The minter of these settings.
-    pub(crate) fn minter(&self) -> Minter {
-        Minter::new(self.clock, self.mint.clone(), self.max_clock_ahead)
-    }
 }

@@ -44,7 +44,6 @@ struct Handle(Arc<Inner>);
 
 struct Inner {
     settings: Settings,
-    minter: Minter,
     origin: Origin,
     line: Mutex<Line>,
     wake: Notify,
@@ -101,10 +100,8 @@ impl Drop for Handle {
 impl Shared {
     /// Connects, and starts the driver on the current runtime.
     pub(crate) async fn connect(settings: Settings) -> Result<Self> {
-        let minter = settings.minter();
-        let link = Link::open(&settings, &minter).await?;
+        let link = Link::open(&settings).await?;
         let inner = Arc::new(Inner {
-            minter,
             origin: Origin::here(),
             line: Mutex::new(Line::new(settings.max_in_flight)),
             wake: Notify::new(),
@@ -218,7 +215,7 @@ impl Door for Shared {
     }
 
     fn minter(&self) -> &Minter {
-        &self.0.0.minter
+        &self.0.0.settings.minter
     }
 
     fn origin(&self) -> Origin {
@@ -347,7 +344,7 @@ impl Driver {
             if entries.is_empty() {
                 return None;
             }
-            let outgoing = Outgoing::prepare(entries, &self.inner.minter, output);
+            let outgoing = Outgoing::prepare(entries, &self.inner.settings.minter, output);
             self.inner.on_line(|line| line.sent(outgoing));
             // Nothing is left of a pipeline of which every operation ended instead.
             if output.count() > before {
@@ -361,7 +358,7 @@ impl Driver {
         let inner = self.inner.clone();
         let mut backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
         loop {
-            match self.unless_finished(Link::open(&inner.settings, &inner.minter)).await? {
+            match self.unless_finished(Link::open(&inner.settings)).await? {
                 Ok(link) => return Some(link),
                 Err(error) if error.code() == Code::VersionFence => {
                     inner.line().close(error.clone());

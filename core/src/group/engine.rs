@@ -195,6 +195,7 @@ impl Engine {
                     match read.operation.answered(vec![reply]) {
                         Step::Done(page) => break page,
                         Step::Again => continue,
+                        Step::Later(why) => break Err(why),
                     }
                 }
             }

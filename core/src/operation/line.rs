@@ -151,7 +151,7 @@ impl Line {
 
     /// Takes back what was handed out by [`Line::answer`].
     pub(crate) fn settle(&mut self, settled: Settled) -> Abandoned {
-        let Settled { again, ended, weight_of_ended } = settled;
+        let Settled { again, ended, weight_of_ended, .. } = settled;
         self.in_hand -= again.len() + ended;
         self.weight -= weight_of_ended;
         let mut abandoned = Abandoned::default();

@@ -16,6 +16,8 @@ pub struct Minter {
     started: Instant,
     /// Server time minus the time since `started`, in milliseconds.
     server: AtomicI64,
+    /// Who asks: the client, in whatever process and on whatever connection.
+    owner: String,
 }
 
 /// The server's clock was never read.
@@ -23,7 +25,19 @@ const UNKNOWN: i64 = i64::MIN;
 
 impl Minter {
     pub(crate) fn new(clock: Clock, mint: Option<Mint>, max_ahead: Option<Duration>) -> Self {
-        Self { clock, mint, max_ahead, started: Instant::now(), server: AtomicI64::new(UNKNOWN) }
+        Self {
+            clock,
+            mint,
+            max_ahead,
+            started: Instant::now(),
+            server: AtomicI64::new(UNKNOWN),
+            owner: ulid::Ulid::generate().to_string(),
+        }
+    }
+
+    /// The client's own token, a ULID: no two clients have the same one.
+    pub(crate) fn owner(&self) -> &str {
+        &self.owner
     }
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.

@@ -22,6 +22,8 @@ pub(crate) fn refused(error: &ServerError) -> Error {
         // A reader that was blocked when its stream vanished hears `UNBLOCKED` from Redis, and `NOGROUP` from Valkey.
         "NOGROUP" | "UNBLOCKED" => Code::NoGroup,
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Code::Auth,
+        "READONLY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS"
+        | "BUSY" => Code::Unavailable,
         "EMQKIND" => Code::Kind,
         "EMQSTALE" => Code::Stale,
         "EMQLOCK" => Code::Locked,
@@ -35,6 +37,15 @@ pub(crate) fn refused(error: &ServerError) -> Error {
         Some(details) => Error::new(code, format!("the server answered: {} {details}", error.code())),
         None => Error::new(code, format!("the server answered: {}", error.code())),
     }
+}
+
+/// Why the server could not serve a command, where that is what it answered: the command was not applied, and may be sent
+/// again (`docs/protocol.md` §4).
+pub(crate) fn unavailable(reply: &Value) -> Option<Error> {
+    let Value::ServerError(error) = reply else { return None };
+    let states =
+        ["READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "BUSY"];
+    states.contains(&error.code()).then(|| refused(error))
 }
 
 /// What a user may not do inside a script has no code word of its own on some servers, the first text from Valkey and the

@@ -30,6 +30,10 @@ impl Operation for Append {
         self.record.prepare(minter)
     }
 
+    fn mints(&self) -> bool {
+        self.record.mints()
+    }
+
     fn commands(&self, commands: &mut Packed) {
         self.record.command(&self.key, commands);
     }
@@ -78,6 +82,11 @@ enum Question {
 impl Appending {
     pub(crate) fn new(id: Option<EventId>, fields: Fields) -> Self {
         Self { fields, id, question: Question::Append, resent: false }
+    }
+
+    /// Whether its id is minted when it is sent.
+    pub(crate) fn mints(&self) -> bool {
+        self.id.is_none()
     }
 
     pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {

@@ -144,6 +144,10 @@ impl<R: Send + 'static> Operation for AppendSequenced<R> {
         Ok(())
     }
 
+    fn mints(&self) -> bool {
+        self.candidates.is_empty()
+    }
+
     fn commands(&self, commands: &mut Packed) {
         if let (Question::Lost, Some(first)) = (self.question, self.candidates.first()) {
             return look_up(&self.key, *first, commands);

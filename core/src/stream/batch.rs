@@ -71,6 +71,10 @@ impl Operation for AppendBatch {
         }
     }
 
+    fn mints(&self) -> bool {
+        self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if record.mints()))
+    }
+
     fn commands(&self, commands: &mut Packed) {
         for slot in &self.records {
             if let Slot::Open(record) = slot {

@@ -5,7 +5,6 @@ use crate::connection::handshake::Handshake;
 use crate::connection::settings::Settings;
 use crate::connection::socket::{BlockingSocket, failure, is_a_pause};
 use crate::error::{Error, Result};
-use crate::operation::minter::Minter;
 use crate::record::decoder::Decoder;
 use crate::record::packed::Packed;
 use redis::Value;
@@ -56,12 +55,7 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Connects and greets, within the time for one attempt and by the deadline.
-    pub(super) fn open(
-        settings: &Settings,
-        minter: &Minter,
-        host: &Host<'_>,
-        deadline: Instant,
-    ) -> Result<Self> {
+    pub(super) fn open(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<Self> {
         let deadline = deadline.min(Instant::now() + settings.connect_timeout);
         let socket = Self::socket(settings, host, deadline)?;
         let mut connection =
@@ -75,7 +69,7 @@ impl Connection {
                 (0..connection.output.count()).map(|_| connection.read(&patience, || ())).collect();
             if let Some(greeting) = handshake.answered(replies?)? {
                 let (server_ms, at) = greeting.server_time;
-                minter.set_server_time(server_ms, at);
+                settings.minter.set_server_time(server_ms, at);
                 return Ok(connection);
             }
         }

@@ -5,6 +5,7 @@ use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
+use crate::record::reply;
 use redis::Value;
 use std::task::Waker;
 use std::time::Instant;
@@ -75,9 +76,20 @@ pub(crate) struct Answered {
     pub(super) replies: Vec<Value>,
 }
 
+/// What an entry does after its answers, or after the loss of them.
+pub(super) enum After {
+    Ended,
+    /// It has more to ask.
+    Again,
+    /// It has to ask again, once the server can serve.
+    Later(Error),
+}
+
 /// Entries whose answers were read.
 #[derive(Default)]
 pub(crate) struct Settled {
+    /// Why the server could not serve, where it could not.
+    pub(crate) unavailable: Option<Error>,
     /// Those that have more to ask.
     pub(super) again: Vec<Entry>,
     pub(super) ended: usize,
@@ -89,14 +101,24 @@ impl Settled {
     pub(crate) fn read(answered: Vec<Answered>) -> Self {
         let mut settled = Self::default();
         for Answered { mut entry, replies } in answered {
-            if entry.task.answered(replies) {
-                settled.again.push(entry);
-            } else {
-                settled.ended += 1;
-                settled.weight_of_ended += entry.weight;
-            }
+            let after = entry.task.answered(replies);
+            settled.put(entry, after);
         }
         settled
+    }
+
+    fn put(&mut self, entry: Entry, after: After) {
+        match after {
+            After::Ended => {
+                self.ended += 1;
+                self.weight_of_ended += entry.weight;
+            }
+            After::Again => self.again.push(entry),
+            After::Later(why) => {
+                self.unavailable = Some(why);
+                self.again.push(entry);
+            }
+        }
     }
 }
 
@@ -122,13 +144,9 @@ impl Lost {
     pub(crate) fn ask(self) -> Settled {
         let mut settled = Settled::default();
         for mut entry in self.0 {
-            if entry.task.lost() {
-                entry.lost = true;
-                settled.again.push(entry);
-            } else {
-                settled.ended += 1;
-                settled.weight_of_ended += entry.weight;
-            }
+            let after = entry.task.lost();
+            entry.lost = !matches!(after, After::Ended);
+            settled.put(entry, after);
         }
         settled
     }
@@ -138,10 +156,10 @@ impl Lost {
 pub(super) trait Task: Send {
     /// Adds its commands; false when it ended instead.
     fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
-    /// Reads its answers; true when there is more to ask.
-    fn answered(&mut self, replies: Vec<Value>) -> bool;
-    /// Its answers will not come; true when there is more to ask.
-    fn lost(&mut self) -> bool;
+    /// Reads its answers.
+    fn answered(&mut self, replies: Vec<Value>) -> After;
+    /// Its answers will not come.
+    fn lost(&mut self) -> After;
     fn abandon(&mut self, why: Error);
     /// Who waits for it, as far as it can be woken.
     fn owner(&self) -> Option<Waker>;
@@ -159,12 +177,13 @@ impl<O: Operation> Running<O> {
         }
     }
 
-    fn step(&mut self, step: Step<O::Reply>) -> bool {
+    fn step(&mut self, step: Step<O::Reply>) -> After {
         match step {
-            Step::Again => true,
+            Step::Again => After::Again,
+            Step::Later(why) => After::Later(why),
             Step::Done(answer) => {
                 self.end(answer);
-                false
+                After::Ended
             }
         }
     }
@@ -185,12 +204,15 @@ impl<O: Operation> Task for Running<O> {
         }
     }
 
-    fn answered(&mut self, replies: Vec<Value>) -> bool {
-        let step = self.operation.answered(replies);
+    fn answered(&mut self, replies: Vec<Value>) -> After {
+        let step = match replies.iter().find_map(reply::unavailable) {
+            Some(why) => self.operation.unavailable(replies, why),
+            None => self.operation.answered(replies),
+        };
         self.step(step)
     }
 
-    fn lost(&mut self) -> bool {
+    fn lost(&mut self) -> After {
         let step = self.operation.lost();
         self.step(step)
     }
