@@ -329,7 +329,7 @@ mod tests {
             ("ERR ACL failure in script: No permissions to access a channel", Code::Auth),
             ("ERR The user executing the script can't publish to the channel", Code::Auth),
             ("ERR something", Code::Server),
-            ("READONLY You can't write against a read only replica.", Code::Server),
+            ("READONLY You can't write against a read only replica.", Code::Unavailable),
         ] {
             let error = refused(&error(text));
             assert_eq!(error.code(), code, "{text}");
