@@ -3,9 +3,11 @@
 use super::settings::Settings;
 use super::shared::Shared;
 use crate::error::{Code, Error, Result};
+use crate::notice::{Notice, NoticeKind};
 use crate::operation::Operation;
 use crate::operation::minter::Minter;
 use crate::process::Origin;
+use std::time::Duration;
 
 /// A way to the server: [`Shared`] or [`Local`](super::local::Local).
 ///
@@ -57,11 +59,28 @@ pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the client is closed")
 }
 
+/// The server is no primary any more, so the connection to it is closed and its address looked up anew.
+pub(crate) fn demoted(settings: &Settings) -> Error {
+    Error::new(Code::Disconnected, "the server is no primary any more; its address is looked up anew")
+        .about(settings.endpoint.to_string())
+}
+
+/// There is a connection again.
+pub(crate) fn connected(settings: &Settings) -> Notice {
+    Notice::new(NoticeKind::Connected, format!("connected again to {}", settings.endpoint))
+}
+
+/// The connection was given up.
+pub(crate) fn silent(settings: &Settings, silence: Duration) -> Error {
+    Error::new(Code::Disconnected, format!("the server was silent for {} ms", silence.as_millis()))
+        .about(settings.endpoint.to_string())
+}
+
 /// Nothing was heard in time; `cause` is why there is no connection, if there is none.
 pub(crate) fn too_late(cause: Option<&Error>) -> Error {
     match cause {
         Some(cause) => {
-            let error = Error::new(Code::Disconnected, cause.message());
+            let error = Error::new(Code::Disconnected, cause.message()).because(cause.clone());
             match cause.subject() {
                 Some(subject) => error.about(subject),
                 None => error,

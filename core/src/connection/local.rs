@@ -3,7 +3,8 @@
 //! A thread that calls puts its operation on the line. If nobody drives the connection it leads: it sends what waits
 //! as one pipeline and reads the answers, its own and those of the threads that follow meanwhile. A thread alone thus
 //! talks to the server with no other thread between, and many threads share pipelines; either way the order of the
-//! line is kept, as a stream needs it.
+//! line is kept, as a stream needs it. A thread whose own time is over, or whose host wants its call to end, leaves the
+//! connection as it is to the next one.
 
 mod connection;
 mod host;
@@ -11,33 +12,29 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, too_late};
+use super::door::{Door, Status, closed, connected, demoted, silent, too_late};
+use super::progress::Verdict;
 use super::settings::Settings;
-use super::shared::Shared;
-use super::socket::BlockingSocket;
+use super::shared::{PAUSES, PIPELINE, Shared};
+use super::socket::{BlockingSocket, failure};
 use crate::error::{Code, Error, Result};
+use crate::notice::Notice;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Pending;
 use crate::process::Origin;
-use connection::{Connection, Patience};
+use connection::{Connection, Waited};
 use host::Host;
 use redis::Value;
-use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-/// How many commands a leader sends at once.
-const PIPELINE: usize = 1_024;
-
-/// How much memory the output keeps for the next commands.
-const KEPT: usize = 256 * 1024;
 
 /// The local door of a client. Clones share the connection.
 #[derive(Clone)]
@@ -63,6 +60,10 @@ struct State {
     led: bool,
     /// Why there is no connection.
     cause: Option<Error>,
+    reconnects: Backoff,
+    /// Before that instant nobody connects again.
+    connect_at: Instant,
+    pauses: Backoff,
 }
 
 impl Local {
@@ -77,10 +78,13 @@ impl Local {
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
             state: Mutex::new(State {
-                line: Line::new(settings.max_in_flight),
+                line: Line::new(settings.bounds()),
                 connection: Some(connection),
                 led: false,
                 cause: None,
+                reconnects: Backoff::new(settings.reconnect_min, settings.reconnect_max),
+                connect_at: Instant::now(),
+                pauses: Backoff::new(PAUSES[0], PAUSES[1]),
             }),
             idle: Condvar::new(),
             reconnects: AtomicU64::new(0),
@@ -178,7 +182,7 @@ impl Door for Local {
 
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
-        let connected = self.0.origin.is_here() && self.0.state().cause.is_none();
+        let connected = self.0.origin.is_here() && self.0.is_connected();
         Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
     }
 }
@@ -190,11 +194,30 @@ impl Inner {
         abandoned.tell();
     }
 
-    /// The connection broke.
-    fn broken(&self) {
-        let lost = self.state().line.broken();
+    /// The connection broke, for that reason, when so many bytes had left.
+    fn broken(&self, left: u64, why: &Error) {
+        let wait = {
+            let mut state = self.state();
+            let wait = state.reconnects.wait();
+            state.connect_at = Instant::now() + wait;
+            state.cause = Some(why.clone());
+            wait
+        };
+        self.settings.notices.post(Notice::of_outage(why, wait));
+        let lost = self.state().line.broken(left, why);
         let lost = lost.ask();
         self.on_line(|state| state.line.recover(lost));
+    }
+
+    /// Whether there is a connection, which is looked at where no thread uses it.
+    fn is_connected(&self) -> bool {
+        let mut state = self.state();
+        let Some(dead) = state.connection.take_if(|connection| !connection.is_open()) else {
+            return state.cause.is_none();
+        };
+        drop(state);
+        self.broken(dead.left(), &hung_up(&self.settings));
+        false
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -264,7 +287,6 @@ impl Wake for Unpark {
 struct Lead<'a> {
     inner: &'a Inner,
     connection: Option<Connection>,
-    backoff: Backoff,
 }
 
 impl<'a> Lead<'a> {
@@ -276,114 +298,171 @@ impl<'a> Lead<'a> {
         state.led = true;
         let connection = state.connection.take();
         drop(state);
-        let backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
-        // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
-        Some(Self { inner, connection: connection.filter(Connection::is_open), backoff })
+        let mut lead = Self { inner, connection: None };
+        match connection {
+            Some(mut connection) if connection.is_open() => {
+                connection.taken_over();
+                lead.connection = Some(connection);
+            }
+            // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
+            Some(dead) => lead.broke(dead, &hung_up(&inner.settings)),
+            None => {}
+        }
+        Some(lead)
     }
 
     /// Drives the line until the caller has its answer.
     fn until<T>(&mut self, caller: &Caller<'_>, answer: &mut Pending<T>) -> Result<T> {
+        let mut checked = Instant::now();
         loop {
             match self.connection.take() {
-                Some(mut connection) => match self.exchange(&mut connection, caller) {
+                Some(mut connection) => match self.step(&mut connection, caller) {
                     Ok(()) => self.connection = Some(connection),
-                    Err(error) => self.broke(error),
+                    Err(error) => self.broke(connection, &error),
                 },
                 None => self.connect(caller),
             }
             if let Some(answer) = answer.try_take() {
                 return answer;
             }
-            caller.check();
-            if let Some(answer) = answer.try_take() {
-                return answer;
+            if checked.elapsed() >= BlockingSocket::STEP || caller.left().is_zero() {
+                checked = Instant::now();
+                caller.check();
+                if let Some(answer) = answer.try_take() {
+                    return answer;
+                }
             }
         }
     }
 
-    /// One pipeline there and back.
-    fn exchange(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
+    /// Sends what waits where nothing is on its way, and waits for a step's time.
+    fn step(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
         let inner = self.inner;
-        let entries = inner.state().line.take(PIPELINE);
-        connection.output.clear(KEPT);
-        let outgoing = Outgoing::prepare(entries, &inner.settings.minter, &mut connection.output);
-        inner.on_line(|state| state.line.sent(outgoing));
-        let patience =
-            Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
-        connection.write(&patience)?;
-        let arrived = Arrived { inner, replies: RefCell::default() };
-        for _ in 0..connection.output.count() {
-            let reply = connection.read(&patience, || arrived.give())?;
-            arrived.replies.borrow_mut().push(reply);
+        if !connection.is_busy() {
+            if !connection.opened().is_current() {
+                return Err(demoted(&inner.settings));
+            }
+            let before = connection.output().count();
+            let entries = {
+                let mut state = inner.state();
+                state.line.resume(Instant::now());
+                state.line.take(PIPELINE)
+            };
+            let outgoing = Outgoing::prepare(entries, &inner.settings.minter, connection.output());
+            inner.on_line(|state| state.line.sent(outgoing));
+            let commands = connection.output().count() - before;
+            if commands == 0 {
+                let paused = inner.state().line.paused_until();
+                let step = caller.left().min(BlockingSocket::STEP);
+                let until = paused.map(|until| until.saturating_duration_since(Instant::now()));
+                thread::sleep(until.unwrap_or_default().min(step));
+                return Ok(());
+            }
+            connection.sending(commands);
         }
-        arrived.give();
+        let (began, mut replies) = (Instant::now(), Vec::new());
+        while connection.is_busy() {
+            // Answers that came together are given together, before the next wait.
+            let waited = connection.step(&mut replies);
+            self.give(connection, &mut replies);
+            let now = Instant::now();
+            if waited? == Waited::Paused
+                && let Verdict::GiveUp(silence) = connection.progress().verdict(now)
+            {
+                return Err(silent(&inner.settings, silence));
+            }
+            if now.duration_since(began) >= BlockingSocket::STEP || now >= caller.deadline {
+                break;
+            }
+        }
         Ok(())
     }
 
-    fn broke(&self, error: Error) {
-        self.inner.broken();
-        self.inner.state().cause = Some(error);
-    }
-
-    /// One attempt to connect, and after a failed one a wait.
-    fn connect(&mut self, caller: &Caller<'_>) {
-        match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-                self.inner.state().cause = None;
-            }
-            Err(error) => {
-                if error.code() == Code::VersionFence {
-                    self.inner.on_line(|state| {
-                        state.line.close(error.clone());
-                        state.line.abandon(&error).1
-                    });
-                    return;
-                }
-                self.inner.state().cause = Some(error);
-                let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
-                while !caller.host.says_stop() {
-                    match until.saturating_duration_since(Instant::now()) {
-                        Duration::ZERO => break,
-                        left => thread::sleep(left.min(BlockingSocket::STEP)),
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Replies that arrived together. They are given together, before the next wait.
-struct Arrived<'a> {
-    inner: &'a Inner,
-    replies: RefCell<Vec<Value>>,
-}
-
-impl Arrived<'_> {
-    fn give(&self) {
-        let replies = self.replies.take();
+    /// Gives answers to those who wait for them.
+    fn give(&self, connection: &Connection, replies: &mut Vec<Value>) {
         if replies.is_empty() {
             return;
         }
+        let inner = self.inner;
         let answered = {
-            let mut state = self.inner.state();
-            replies.into_iter().filter_map(|reply| state.line.answer(reply)).collect()
+            let mut state = inner.state();
+            replies.drain(..).filter_map(|reply| state.line.answer(reply)).collect()
         };
         // Owners are woken with nothing locked: a thread woken earlier would only run into the lock.
         let settled = Settled::read(answered);
-        self.inner.on_line(|state| state.line.settle(settled));
+        if settled.demoted {
+            connection.opened().demoted();
+        }
+        inner.on_line(|State { line, pauses, reconnects, .. }| {
+            match &settled.unavailable {
+                _ if settled.demoted => {}
+                // One pause for all that was refused together.
+                Some(why) if line.paused_until().is_none() => {
+                    line.pause(Instant::now() + pauses.wait(), why.clone());
+                }
+                Some(_) => {}
+                None if settled.served => {
+                    pauses.reset();
+                    reconnects.answered();
+                }
+                None => {}
+            }
+            line.settle(settled)
+        });
     }
+
+    fn broke(&self, connection: Connection, error: &Error) {
+        let left = connection.left();
+        drop(connection);
+        self.inner.broken(left, error);
+    }
+
+    /// One attempt to connect, after a wait where the last one failed.
+    fn connect(&mut self, caller: &Caller<'_>) {
+        let inner = self.inner;
+        let at = inner.state().connect_at;
+        match at.min(caller.deadline).saturating_duration_since(Instant::now()) {
+            Duration::ZERO if Instant::now() >= caller.deadline => return,
+            Duration::ZERO => {}
+            left => return thread::sleep(left.min(BlockingSocket::STEP)),
+        }
+        match Connection::open(&inner.settings, &caller.host, caller.deadline) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                inner.reconnects.fetch_add(1, Ordering::Relaxed);
+                inner.state().cause = None;
+                inner.settings.notices.post(connected(&inner.settings));
+            }
+            Err(error) => inner.on_line(|state| {
+                if error.code() == Code::VersionFence {
+                    state.line.close(error.clone());
+                    return state.line.abandon(&error).1;
+                }
+                state.connect_at = Instant::now() + state.reconnects.wait();
+                state.cause = Some(error);
+                Abandoned::default()
+            }),
+        }
+    }
+}
+
+/// The connection was closed while nobody used it.
+fn hung_up(settings: &Settings) -> Error {
+    failure(&settings.endpoint, &io::Error::other("the server closed the connection"))
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        if self.connection.is_none() {
-            self.inner.broken();
+        if thread::panicking() && self.connection.is_none() {
+            let why = Error::new(Code::Disconnected, "a thread that used the connection has panicked");
+            self.inner.broken(u64::MAX, &why);
         }
         let next = {
             let mut state = self.inner.state();
-            state.connection = self.connection.take();
+            // After a close nobody uses it any more.
+            if !self.inner.given_up.load(Ordering::Relaxed) {
+                state.connection = self.connection.take();
+            }
             state.led = false;
             state.line.owner_of_oldest()
         };

@@ -5,6 +5,7 @@
 //! that waits for long.
 
 pub(crate) mod backoff;
+pub(crate) mod demotion;
 pub(crate) mod door;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
@@ -12,6 +13,7 @@ pub(crate) mod lane;
 pub(crate) mod link;
 pub(crate) mod local;
 pub(crate) mod options;
+pub(crate) mod progress;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod socket;

@@ -1,8 +1,10 @@
 //! Options that were checked, and what all connections of one client share.
 
+use super::demotion::Demotions;
 use super::endpoint::Endpoint;
 use super::tls::Tls;
 use crate::notice::Board;
+use crate::operation::line::Bounds;
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,4 +40,14 @@ pub struct Settings {
     pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
+    pub(crate) max_in_flight_bytes: usize,
+    /// Whether the server was found to be no primary any more.
+    pub(crate) demotions: Demotions,
+}
+
+impl Settings {
+    /// How much may wait for answers at once.
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { weight: self.max_in_flight, bytes: self.max_in_flight_bytes }
+    }
 }
