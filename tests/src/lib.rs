@@ -2,7 +2,8 @@
 //!
 //! Nothing here depends on the crate under test, so what is found through this crate is found independently of it:
 //!
-//! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
+//! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them, changes
+//!   their role and sets their clock;
 //! - [`plain`] reads keys and hears channels with clients of its own, and gives the raw bytes of a reply;
 //! - [`program`] starts programs of all four languages, signals them and reads what they say;
 //! - [`given`] is what such a program in Rust reads its arguments and writes its lines with;
