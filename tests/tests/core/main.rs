@@ -4,6 +4,7 @@
 
 mod append;
 mod batch;
+mod breaks;
 mod cancel;
 mod connection;
 mod consumer;
@@ -16,11 +17,13 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod progress;
 mod read;
 mod sequenced;
 mod sequencer_law;
 mod tail;
 mod trim;
+mod unavailable;
 
 use echomq::{Client, Options, Stream};
 use echomq_tests::{Kind, Plain, Server};
