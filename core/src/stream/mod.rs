@@ -4,11 +4,13 @@ pub(crate) mod append;
 pub(crate) mod append_sequenced;
 pub(crate) mod batch;
 pub(crate) mod batch_atomic;
+pub(crate) mod batch_sequenced;
 pub(crate) mod range;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod trim;
+pub(crate) mod writers;
 
 use crate::error::Result;
 use crate::keyspace::Keyspace;
@@ -25,6 +27,8 @@ pub struct Key {
 
 #[derive(PartialEq, Eq)]
 struct Spelled {
+    keys: Keyspace,
+    name: String,
     stream: String,
     dead: String,
     sequencer: String,
@@ -34,6 +38,8 @@ impl Key {
     /// Fails with `invalid_name`.
     pub(crate) fn new(keys: &Keyspace, name: &str) -> Result<Self> {
         let spelled = Spelled {
+            keys: keys.clone(),
+            name: name.to_owned(),
             stream: keys.stream(name)?,
             dead: keys.dead_letters(name)?,
             sequencer: keys.sequencer(),
@@ -44,6 +50,16 @@ impl Key {
     /// The stream's dead letters.
     pub(crate) fn dead_letters(&self) -> Self {
         Self { spelled: self.spelled.clone(), dead: true }
+    }
+
+    /// The keys of the stream's queue.
+    pub(crate) fn keys(&self) -> &Keyspace {
+        &self.spelled.keys
+    }
+
+    /// The stream's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.spelled.name
     }
 
     /// The queue's sequencer.
