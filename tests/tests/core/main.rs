@@ -5,6 +5,7 @@
 mod append;
 mod batch;
 mod cancel;
+mod cancelled;
 mod connection;
 mod consumer;
 mod consumer_faults;
