@@ -88,6 +88,8 @@ export interface ConsumerOptions {
   consumer?: string | number | bigint | undefined;
   /** How many entries are fetched at once, and held ahead of the handler at most. Unless given: 100. */
   count?: string | number | bigint | undefined;
+  /** About how many bytes are fetched at once, and held ahead of the handler at most. Unless given: 4194304. */
+  pageBytes?: string | number | bigint | undefined;
   /** How often to look for entries of dead peers, in milliseconds. Unless given: 1000. */
   beat?: string | number | bigint | undefined;
   /** After how many milliseconds without a sign of life an entry is taken from its consumer. Unless given: 30000. */

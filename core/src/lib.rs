@@ -61,6 +61,7 @@ pub use process::runtime;
 pub use record::{Fields, Record};
 pub use stream::range::Range;
 pub use stream::start::Start;
+pub use stream::tail::options::TailOptions;
 pub use stream::tail::{Gap, Tail, Tailed};
 pub use stream::trim::Trim;
 pub use stream::writers::Writers;

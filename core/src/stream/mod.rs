@@ -5,6 +5,7 @@ pub(crate) mod append_sequenced;
 pub(crate) mod batch;
 pub(crate) mod batch_atomic;
 pub(crate) mod batch_sequenced;
+pub(crate) mod page_size;
 pub(crate) mod range;
 pub(crate) mod read;
 pub(crate) mod start;
