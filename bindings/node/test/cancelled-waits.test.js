@@ -56,7 +56,10 @@ describe('a wait that is given up has taken nothing', () => {
     await writing;
     assert.ok(cancelled > 0);
     assert.ok(!taken.some((next) => next instanceof Gap));
-    assert.deepEqual(taken.map((record) => record.get('n')), numbers);
+    assert.deepEqual(
+      taken.map((record) => record.get('n')),
+      numbers,
+    );
   });
 
   test('of a consumer, which makes no dead letter of what nobody saw', async () => {
@@ -70,7 +73,10 @@ describe('a wait that is given up has taken nothing', () => {
     }, COUNT);
     await writing;
     assert.ok(cancelled > 0);
-    assert.deepEqual(taken.map((delivery) => delivery.get('n')), numbers);
+    assert.deepEqual(
+      taken.map((delivery) => delivery.get('n')),
+      numbers,
+    );
     await consumer.stop();
     assert.deepEqual(await at.plain.text('XPENDING', stream.key, 'g'), [0, null, null, null]);
     assert.equal(await at.plain.text('EXISTS', `${stream.key}:dead`), 0);
@@ -85,7 +91,10 @@ describe('a wait that is given up has taken nothing', () => {
     await writing;
     assert.ok(cancelled > 0);
     assert.ok(!taken.some((heard) => heard instanceof EventGap));
-    assert.deepEqual(taken.map((event) => JSON.parse(event.payload).n), numbers);
+    assert.deepEqual(
+      taken.map((event) => JSON.parse(event.payload).n),
+      numbers,
+    );
     listener.close();
   });
 });
