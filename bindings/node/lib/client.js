@@ -62,14 +62,21 @@ class Client {
   }
 
   /**
-   * A stream of a queue. Throws with `invalid_name`.
+   * A stream of a queue. Throws with `invalid_name`, and with `invalid_option` for other writers than `one` and `many`.
+   *
+   * ```js
+   * const stream = client.stream('codemojex', 'events', { writers: 'many' });
+   * ```
    *
    * @param {string} queue
    * @param {string} name
+   * @param {import('./stream').StreamOptions} [options]
    * @returns {Stream}
    */
-  stream(queue, name) {
-    return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name)));
+  stream(queue, name, options = {}) {
+    checkOptions(options);
+    const writers = optional(text, 'The writers', options.writers);
+    return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name), writers));
   }
 
   /**

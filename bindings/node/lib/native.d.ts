@@ -45,7 +45,7 @@ export interface NoticeParts {
 export type Packed = [content: string | Uint8Array, table: Uint32Array, length: number];
 
 export declare class NativeClient {
-  stream(queue: string, name: string): NativeStream;
+  stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
   mint(): string;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
@@ -57,6 +57,7 @@ export declare class NativeClient {
 export declare class NativeStream {
   key(): string;
   append(slot: number, ...packed: Packed): void;
+  appendAndPublish(slot: number, ...packed: Packed): void;
   appendId(slot: number, ...packed: [...Packed, id: string]): void;
   appendBatch(slot: number, ...packed: Packed): void;
   appendBatchAtomic(slot: number, ...packed: Packed): void;

@@ -8,7 +8,7 @@ use crate::host::NativeCopy;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
 use crate::time::patience;
-use echomq::{Client, Options};
+use echomq::{Client, Options, Writers};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -55,10 +55,17 @@ impl IntoJs for NativeClient {
 
 #[napi]
 impl NativeClient {
-    /// A stream of a queue.
+    /// A stream of a queue, with the writers that a word says, if one is given.
     #[napi(catch_unwind)]
-    pub fn stream(&self, env: Env, queue: String, name: String) -> Result<NativeStream> {
-        let stream = or_throw(&env, self.client.stream(&queue, &name))?;
+    pub fn stream(
+        &self,
+        env: Env,
+        queue: String,
+        name: String,
+        writers: Option<String>,
+    ) -> Result<NativeStream> {
+        let writers = or_throw(&env, writers.as_deref().map(Writers::parse).transpose())?;
+        let stream = or_throw(&env, self.client.stream(&queue, &name))?.writers(writers.unwrap_or_default());
         Ok(NativeStream::new(stream, self.queue.clone()))
     }
 
