@@ -25,6 +25,9 @@ export type Code =
   | 'auth'
   | 'tls'
   | 'node_lease_lost'
+  | 'node_conflict'
+  | 'unavailable'
+  | 'unsupported_server'
   | 'mint_exhausted'
   | 'floor'
   | 'gone'
@@ -122,6 +125,11 @@ export interface SubscriberOptions {
 
 /** What a notice is about. */
 export type NoticeKind =
+  | 'connected'
+  | 'clock_ahead'
+  | 'node_conflict'
+  | 'node_lease_lost'
+  | 'eviction_policy'
   | 'group_recreated'
   | 'lost'
   | 'foreign'
@@ -164,6 +172,10 @@ export class EchoMQError extends Error {
    * The cause, one word of the protocol's list.
    */
   readonly code: Code;
+  /**
+   * Whether the same call may succeed later without any change by the caller.
+   */
+  readonly retryable: boolean;
   /**
    * The key or name concerned, where there is one.
    */
@@ -1573,6 +1585,21 @@ export class TlsError extends EchoMQError {
 /** The error with the code `node_lease_lost`. */
 export class NodeLeaseLostError extends EchoMQError {
   readonly code: 'node_lease_lost';
+}
+
+/** The error with the code `node_conflict`. */
+export class NodeConflictError extends EchoMQError {
+  readonly code: 'node_conflict';
+}
+
+/** The error with the code `unavailable`. */
+export class UnavailableError extends EchoMQError {
+  readonly code: 'unavailable';
+}
+
+/** The error with the code `unsupported_server`. */
+export class UnsupportedServerError extends EchoMQError {
+  readonly code: 'unsupported_server';
 }
 
 /** The error with the code `mint_exhausted`. */

@@ -1,6 +1,6 @@
 const native = require('./native');
 const { checkOptions, count, optional, text } = require('./arguments');
-const { call } = require('./calls');
+const { call, copy } = require('./calls');
 const { Events } = require('./events');
 const { asTexts } = require('./options');
 const { packCommand, packCommands } = require('./pack');
@@ -58,7 +58,7 @@ class Client {
     checkOptions(options);
     const { signal, ...others } = options;
     const { names, values } = asTexts(others);
-    return new Client(await call((slot) => native.connect(slot, text('A URL', url), names, values), signal));
+    return new Client(await call((slot) => native.connect(copy, slot, text('A URL', url), names, values), signal));
   }
 
   /**

@@ -23,6 +23,9 @@ export type Code =
   | 'auth'
   | 'tls'
   | 'node_lease_lost'
+  | 'node_conflict'
+  | 'unavailable'
+  | 'unsupported_server'
   | 'mint_exhausted'
   | 'floor'
   | 'gone'
@@ -120,6 +123,11 @@ export interface SubscriberOptions {
 
 /** What a notice is about. */
 export type NoticeKind =
+  | 'connected'
+  | 'clock_ahead'
+  | 'node_conflict'
+  | 'node_lease_lost'
+  | 'eviction_policy'
   | 'group_recreated'
   | 'lost'
   | 'foreign'

@@ -159,20 +159,25 @@ export type MakeError = (
   subject: string | null,
   id: string | null,
   top: string | null,
+  retryable?: boolean,
+  cause?: Error | null,
 ) => Error;
+
+/** A copy of the package, whose calls are answered to it. */
+export declare class NativeCopy {}
 
 export function install(
   settle: (completions: unknown[]) => void,
   makeError: MakeError,
   makeArray: (...items: unknown[]) => unknown[],
-): void;
+): NativeCopy;
 export function version(): string;
 export function codes(): string[];
 export function optionNames(): string[];
 export function consumerOptionNames(): string[];
 export function subscriberOptionNames(): string[];
 export function noticeKinds(): string[];
-export function connect(slot: number, url: string, names: string[], values: string[]): void;
+export function connect(copy: NativeCopy, slot: number, url: string, names: string[], values: string[]): void;
 
 export function parseBrandedId(text: string): IdParts;
 export function parseEventId(text: string): IdParts;
@@ -190,5 +195,5 @@ export function slot(key: string): number;
 
 /** Defects on purpose, for the tests. */
 export function panicInCall(): void;
-export function panicInAnswer(slot: number): void;
-export function panicInTask(slot: number): void;
+export function panicInAnswer(copy: NativeCopy, slot: number): void;
+export function panicInTask(copy: NativeCopy, slot: number): void;

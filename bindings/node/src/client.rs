@@ -4,7 +4,7 @@ use crate::answer::{ConnectionStatus, IntoJs, Spoken, Value, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
 use crate::events::NativeEvents;
-use crate::host::Host;
+use crate::host::NativeCopy;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
 use crate::time::patience;
@@ -23,8 +23,15 @@ pub struct NativeClient {
 
 /// Connects, with options by name and text; answers a client.
 #[napi(catch_unwind)]
-pub fn connect(env: Env, slot: u32, url: String, names: Vec<String>, values: Vec<String>) -> Result<()> {
-    let queue = Host::of(&env)?.queue.clone();
+pub fn connect(
+    env: Env,
+    copy: &NativeCopy,
+    slot: u32,
+    url: String,
+    names: Vec<String>,
+    values: Vec<String>,
+) -> Result<()> {
+    let queue = copy.queue.clone();
     let options = || {
         let mut options = Options::new(&url)?;
         for (name, value) in names.iter().zip(&values) {

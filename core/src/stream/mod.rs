@@ -4,12 +4,14 @@ pub(crate) mod append;
 pub(crate) mod append_sequenced;
 pub(crate) mod batch;
 pub(crate) mod batch_atomic;
+pub(crate) mod batch_sequenced;
 pub(crate) mod page_size;
 pub(crate) mod range;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod trim;
+pub(crate) mod writers;
 
 use crate::error::Result;
 use crate::keyspace::Keyspace;
@@ -37,6 +39,8 @@ impl Eq for Key {}
 
 #[derive(PartialEq, Eq)]
 struct Spelled {
+    keys: Keyspace,
+    name: String,
     stream: String,
     dead: String,
     sequencer: String,
@@ -46,6 +50,8 @@ impl Key {
     /// Fails with `invalid_name`.
     pub(crate) fn new(keys: &Keyspace, name: &str) -> Result<Self> {
         let spelled = Spelled {
+            keys: keys.clone(),
+            name: name.to_owned(),
             stream: keys.stream(name)?,
             dead: keys.dead_letters(name)?,
             sequencer: keys.sequencer(),
@@ -62,6 +68,16 @@ impl Key {
     pub(crate) fn sizes(&self) -> &Learnt {
         let [stream, dead] = &*self.sizes;
         if self.dead { dead } else { stream }
+    }
+
+    /// The keys of the stream's queue.
+    pub(crate) fn keys(&self) -> &Keyspace {
+        &self.spelled.keys
+    }
+
+    /// The stream's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.spelled.name
     }
 
     /// The queue's sequencer.

@@ -23,6 +23,7 @@ mod sequenced;
 mod sequencer_law;
 mod tail;
 mod trim;
+mod writers;
 
 use echomq::{Client, Options, Stream};
 use echomq_tests::{Kind, Plain, Server};
