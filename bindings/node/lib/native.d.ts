@@ -63,14 +63,14 @@ export declare class NativeStream {
   appendBatchAtomic(slot: number, ...packed: Packed): void;
   appendSequenced(slot: number, ...packed: Packed): void;
   appendBatchSequenced(slot: number, ...packed: Packed): void;
-  read(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
-  readWindow(first: number, last: number, limit?: number, pageSize?: number): NativeReader;
-  readSince(first: number, limit?: number, pageSize?: number): NativeReader;
-  readLast(records: number, pageSize?: number): NativeReader;
+  read(from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readWindow(first: number, last: number, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readSince(first: number, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readLast(records: number, pageSize?: number, pageBytes?: number): NativeReader;
   trimMaxLen(slot: number, records: number, exact: boolean): void;
   trimMinId(slot: number, first: number, exact: boolean): void;
   consumer(slot: number, names: string[], values: string[]): void;
-  tail(slot: number, start: string): void;
+  tail(slot: number, start: string, pageBytes?: number): void;
   createGroup(slot: number, group: string, start: string): void;
   groups(slot: number): void;
   group(slot: number, group: string): void;
@@ -78,7 +78,7 @@ export declare class NativeStream {
   removeConsumer(slot: number, group: string, consumer: string): void;
   sweepConsumers(slot: number, group: string, idle: number): void;
   removeGroup(slot: number, group: string): void;
-  deadLetters(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
+  deadLetters(from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
   putBack(slot: number, id: string): void;
 }
 

@@ -32,8 +32,18 @@ const { Tail } = require('./tail');
  *
  * @typedef {object} PageOptions
  * @property {number} [limit] The most records to give in all.
- * @property {number} [pageSize] How many records to ask for at a time.
+ * @property {number} [pageSize] How many records to ask for at a time, 1 000 unless given.
+ * @property {number} [pageBytes] About how many bytes to ask for at a time, 4 MiB unless given: a page of large records has fewer
+ * of them.
  * @property {AbortSignal} [signal] As for every call.
+ */
+
+/**
+ * How a tail reads.
+ *
+ * @typedef {object} TailOptions
+ * @property {number} [pageBytes] About how many bytes to read at once, and to hold ahead at most: 4 MiB unless given.
+ * @property {AbortSignal} [signal] Gives the start up, and closes the tail later.
  */
 
 /**
@@ -291,8 +301,8 @@ class Stream {
    * @returns {Reader}
    */
   readLast(records, options) {
-    const pageSize = optional(count, 'The size of a page', options?.pageSize);
-    return new Reader(this.#native.readLast(count('How many records to read', records), pageSize), options?.signal);
+    const newest = count('How many records to read', records);
+    return new Reader(this.#native.readLast(newest, ...pages(options)), options?.signal);
   }
 
   /**
@@ -356,12 +366,13 @@ class Stream {
    * {@link Client.connect} does.
    *
    * @param {Start} from
-   * @param {CallOptions} [options]
+   * @param {TailOptions} [options]
    * @returns {Promise<Tail>}
    */
   async tail(from, options) {
     const place = start(from);
-    const starting = (/** @type {number} */ slot) => this.#native.tail(slot, place);
+    const pageBytes = optional(count, 'The bytes of a page', options?.pageBytes);
+    const starting = (/** @type {number} */ slot) => this.#native.tail(slot, place, pageBytes);
     return new Tail(await call(starting, options?.signal, (unwanted) => unwanted.close()), options?.signal);
   }
 
@@ -508,7 +519,7 @@ class Stream {
 
 /**
  * @param {RangeOptions} [options]
- * @returns {[from?: string, to?: string, limit?: number, pageSize?: number]}
+ * @returns {[from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number]}
  */
 function range(options) {
   const from = optional(text, 'The id to read from', options?.from);
@@ -522,10 +533,19 @@ function groupName(name) {
 
 /**
  * @param {PageOptions} [options]
- * @returns {[limit?: number, pageSize?: number]}
+ * @returns {[limit?: number, pageSize?: number, pageBytes?: number]}
  */
 function paging(options) {
-  return [optional(count, 'The limit', options?.limit), optional(count, 'The size of a page', options?.pageSize)];
+  return [optional(count, 'The limit', options?.limit), ...pages(options)];
+}
+
+/**
+ * @param {Omit<PageOptions, 'limit'>} [options]
+ * @returns {[pageSize?: number, pageBytes?: number]}
+ */
+function pages(options) {
+  const pageSize = optional(count, 'The size of a page', options?.pageSize);
+  return [pageSize, optional(count, 'The bytes of a page', options?.pageBytes)];
 }
 
 module.exports = { Stream };

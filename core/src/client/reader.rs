@@ -48,12 +48,12 @@ impl<D: Door> Reader<D> {
         self
     }
 
-    /// Asks for about that many bytes at a time at most; 4 MiB unless said otherwise.
+    /// Asks for about that many bytes at a time at most, and at least one; 4 MiB unless said otherwise.
     ///
     /// A server counts records and not bytes, so the size of the next page is learnt from the sizes seen: the first one has
     /// at most 16 records. A record that is larger comes alone. A page that is cut, because the connection breaks or the time
     /// for it is over, is asked for again with half as many records.
-    pub fn page_bytes(mut self, bytes: usize) -> Self {
+    pub fn page_bytes(mut self, bytes: u64) -> Self {
         self.cursor.page_bytes(bytes);
         self
     }

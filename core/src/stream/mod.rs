@@ -15,16 +15,27 @@ pub(crate) mod writers;
 
 use crate::error::Result;
 use crate::keyspace::Keyspace;
+use page_size::Learnt;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// The key of a stream or of its dead letters, checked and spelled once, with the keys that belong to it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Key {
     spelled: Arc<Spelled>,
+    /// What readers of the stream, and of its dead letters, have learnt of the sizes of entries.
+    sizes: Arc<[Learnt; 2]>,
     dead: bool,
 }
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.spelled, self.dead) == (&other.spelled, other.dead)
+    }
+}
+
+impl Eq for Key {}
 
 #[derive(PartialEq, Eq)]
 struct Spelled {
@@ -45,12 +56,18 @@ impl Key {
             dead: keys.dead_letters(name)?,
             sequencer: keys.sequencer(),
         };
-        Ok(Self { spelled: Arc::new(spelled), dead: false })
+        Ok(Self { spelled: Arc::new(spelled), sizes: Arc::default(), dead: false })
     }
 
     /// The stream's dead letters.
     pub(crate) fn dead_letters(&self) -> Self {
-        Self { spelled: self.spelled.clone(), dead: true }
+        Self { spelled: self.spelled.clone(), sizes: self.sizes.clone(), dead: true }
+    }
+
+    /// What earlier readers have learnt of the sizes of entries.
+    pub(crate) fn sizes(&self) -> &Learnt {
+        let [stream, dead] = &*self.sizes;
+        if self.dead { dead } else { stream }
     }
 
     /// The keys of the stream's queue.

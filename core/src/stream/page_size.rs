@@ -4,6 +4,7 @@
 //! reads no clock.
 
 use crate::error::{Code, Error, Result};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How many bytes a page has at most unless its reader says otherwise.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
@@ -54,6 +55,10 @@ pub(crate) struct PageSize {
     carried: Option<Carried>,
 }
 
+/// What one reader of a stream leaves to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Learnt(AtomicU64);
+
 /// What is carried where a page was cut: fewer bytes than the bound, for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Carried {
@@ -68,6 +73,23 @@ impl PageSize {
     pub(crate) fn new(max_entries: usize, max_bytes: usize) -> Self {
         let (max_entries, max_bytes) = (max_entries.max(1), max_bytes.max(1));
         Self { max_entries, max_bytes, mean: None, first: FIRST, seen: 0, cut: false, carried: None }
+    }
+
+    /// The same with what others have learnt of the same entries.
+    pub(crate) fn with(self, learnt: &Learnt) -> Self {
+        let known = learnt.0.load(Ordering::Relaxed);
+        let (mean, seen) = ((known >> 32) as usize, known as u32 as usize);
+        if mean == 0 { self } else { Self { mean: Some(mean), seen, ..self } }
+    }
+
+    /// Has others know what was learnt; nothing where pages were cut, so that they begin with small ones.
+    pub(crate) fn teach(&self, learnt: &Learnt) {
+        let half = |number: usize| u64::from(u32::try_from(number).unwrap_or(u32::MAX));
+        let known = match (self.mean, self.carried) {
+            (Some(mean), None) => half(mean) << 32 | half(self.seen),
+            _ => 0,
+        };
+        learnt.0.store(known, Ordering::Relaxed);
     }
 
     /// The same with another bound on entries.
@@ -255,6 +277,23 @@ mod tests {
             let (found, all): (usize, usize) = (found.iter().map(|(_, bytes)| bytes).sum(), entries.iter().sum());
             prop_assert_eq!(found, all);
         }
+    }
+
+    #[test]
+    fn the_next_reader_begins_with_what_the_last_one_learnt() {
+        let (learnt, new) = (Learnt::default(), PageSize::new(1_000, PAGE_BYTES));
+        assert_eq!(new.with(&learnt), new);
+        for (size, entries, next) in [(100, 20, 80), (100, 5_000, 1_000), (1 << 20, 20, 4), (5 << 32, 2, 1)] {
+            let mut pages = new;
+            pages.came(entries, entries * size);
+            pages.teach(&learnt);
+            assert_eq!(new.with(&learnt).next(), next, "{size}");
+        }
+        let mut cut = new.with(&learnt);
+        cut.cut(8);
+        cut.came(2, 200);
+        cut.teach(&learnt);
+        assert_eq!(new.with(&learnt), new);
     }
 
     #[test]

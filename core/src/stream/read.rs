@@ -28,15 +28,8 @@ pub(crate) struct Cursor {
 impl Cursor {
     pub(crate) fn new(key: Key, range: Range, newest_first: bool) -> Self {
         let (from, to) = range.bounds();
-        Self {
-            key,
-            from,
-            to,
-            newest_first,
-            remaining: None,
-            size: PageSize::new(PAGE, PAGE_BYTES),
-            ended: false,
-        }
+        let size = PageSize::new(PAGE, PAGE_BYTES).with(key.sizes());
+        Self { key, from, to, newest_first, remaining: None, size, ended: false }
     }
 
     /// Gives no more than that many records in all.
@@ -44,14 +37,14 @@ impl Cursor {
         self.remaining = Some(records);
     }
 
-    /// Asks for that many records at a time at most.
+    /// Asks for that many records at a time at most, and at least one.
     pub(crate) fn page(&mut self, records: u64) {
         self.size = self.size.with_max_entries(usize::try_from(records).unwrap_or(usize::MAX));
     }
 
-    /// Asks for about that many bytes at a time at most.
-    pub(crate) fn page_bytes(&mut self, bytes: usize) {
-        self.size = self.size.with_max_bytes(bytes);
+    /// Asks for about that many bytes at a time at most, and at least one.
+    pub(crate) fn page_bytes(&mut self, bytes: u64) {
+        self.size = self.size.with_max_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
     /// The next page to ask for; nothing at the end.
@@ -68,6 +61,7 @@ impl Cursor {
     pub(crate) fn advance(&mut self, page: Page) -> Vec<Record> {
         let Page { records, asked, size } = page;
         self.size = size;
+        self.size.teach(self.key.sizes());
         let Some(last) = records.last() else {
             self.ended = true;
             return records;
@@ -90,6 +84,7 @@ impl Cursor {
     pub(crate) fn cut(&mut self) {
         let asked = asked(&self.size, self.remaining);
         self.size.cut(usize::try_from(asked).unwrap_or(usize::MAX));
+        self.size.teach(self.key.sizes());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Pages are bounded in bytes: large records are read through servers and networks that carry little at once.
 
 use crate::{Bus, each, options};
-use echomq::{ConsumerOptions, EventId, Reader, Record, Start, Stream, Tailed, blocking};
-use echomq_tests::{Kind, Plain};
+use echomq::{Client, ConsumerOptions, EventId, Reader, Record, Start, Stream, Tailed, blocking};
+use echomq_tests::{Direction, Kind, Plain, Proxy};
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -125,4 +125,29 @@ async fn what_a_dead_consumer_had_comes_in_pages_that_pass() {
     }
     assert!(found.into_iter().eq(expected));
     assert!(connections(&mut bus.plain) - before <= 20);
+}
+
+/// A page of all of them takes 12 seconds here, which is longer than an answer is waited for.
+#[tokio::test]
+async fn large_records_come_over_a_slow_network_each_once() {
+    let (bus, expected) = limited(Kind::Valkey, 24, 512 * 1024, "0").await;
+    let proxy = Proxy::start(bus.server.address());
+    let client = Client::connect(&options(&proxy.url())).await.unwrap();
+    proxy.bandwidth(Direction::Replies, Some(1_000_000));
+    let stream = client.stream("codemojex", "events").unwrap();
+    let tailed = tail(&stream, expected.len());
+    let consumed = async {
+        let consumer = stream.consumer(ConsumerOptions::new("g", Start::Head).unwrap()).await.unwrap();
+        let mut found = Vec::new();
+        while found.len() < expected.len() {
+            let delivery = timeout(LONG, consumer.next()).await.unwrap().unwrap().unwrap();
+            assert_eq!(delivery.attempts(), 1, "a page was asked for again");
+            found.push(delivery.id().unwrap());
+            delivery.ack();
+        }
+        found
+    };
+    let (tailed, consumed) = tokio::join!(tailed, consumed);
+    assert_eq!(tailed, expected);
+    assert_eq!(consumed, expected);
 }
