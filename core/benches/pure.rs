@@ -58,7 +58,8 @@ fn mint(criterion: &mut Criterion) {
     let clock = Clock::system();
     if let (Ok(mint), Ok(other)) = (Mint::new(1), Mint::new(2)) {
         group.bench_function("mint", |bencher| bencher.iter(|| mint.mint(&clock)));
-        let minter = Minter::new(clock, Some(other), Some(BOUND));
+        let minter = Minter::leased(clock, Some(other), Some(BOUND));
+        minter.permit(None, None, None);
         minter.set_server_time(clock.now(), Instant::now());
         group.bench_function("mint of a client, bounded by the server's clock", |bencher| {
             bencher.iter(|| minter.mint());

@@ -182,7 +182,6 @@ impl<D: Door> Events<D> {
     ) -> Result<Announce<A>> {
         let key = Key::new(self.channel.keys(), stream)?;
         fields.check(self.max_bytes()).map_err(|error| error.about(&*key))?;
-        self.door.minter().check()?;
         Announce::new(append(key, fields)?, self.channel.clone(), stream, signal, self.max_bytes())
     }
 

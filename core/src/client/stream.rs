@@ -62,7 +62,7 @@ impl<D: Door> Stream<D> {
     ///
     /// Dropping the answer does not take the record back.
     pub fn append(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
     }
 
@@ -87,7 +87,7 @@ impl<D: Door> Stream<D> {
         if batch.is_done() {
             return D::ready(Ok(batch.into_results()));
         }
-        self.door.run(self.with_node().map(|()| batch))
+        self.door.run(Ok(batch))
     }
 
     /// Appends all records in one step of the server's, or none of them, whatever their number.
@@ -128,7 +128,7 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
     }
 
@@ -204,21 +204,13 @@ impl<D: Door> Stream<D> {
             records.into_iter().map(|fields| self.checked(fields.into())).collect();
         match records {
             Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| operation(self.key.clone(), records)),
-            ),
+            records => self.door.run(records.and_then(|records| operation(self.key.clone(), records))),
         }
     }
 
     fn checked(&self, fields: Fields) -> Result<Fields> {
         fields.check(self.door.settings().max_record_bytes).map_err(|error| error.about(&*self.key))?;
         Ok(fields)
-    }
-
-    fn with_node(&self) -> Result<()> {
-        self.door.minter().check()
     }
 }
 

@@ -3,6 +3,8 @@
 use super::endpoint::Endpoint;
 use super::tls::Tls;
 use crate::notice::Board;
+use crate::operation::lease::Lease;
+use crate::operation::line::Line;
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +31,10 @@ pub struct Settings {
     pub(crate) claim_version: Option<String>,
     /// What makes the client's ids, on whichever of its connections they leave.
     pub(crate) minter: Arc<Minter>,
+    /// The right to make them.
+    pub(crate) lease: Arc<Lease>,
+    /// Whether the connection is one beside the client's, which keeps the lease when it ends.
+    pub(crate) beside: bool,
     /// Where the client's notices wait.
     pub(crate) notices: Board,
     pub(crate) timeout: Duration,
@@ -38,4 +44,16 @@ pub struct Settings {
     pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
+}
+
+impl Settings {
+    /// Those of a connection beside the client's.
+    pub(crate) fn beside(&self) -> Self {
+        Self { beside: true, ..self.clone() }
+    }
+
+    /// The line of one of the client's connections.
+    pub(crate) fn line(&self) -> Line {
+        Line::leasing(self.max_in_flight, self.lease.clone(), !self.beside)
+    }
 }
