@@ -3,7 +3,7 @@
 use crate::argument::{elements, text, time};
 use crate::atoms;
 use crate::error::{Refusal, call};
-use crate::reply::answer_later;
+use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
 use echomq::{Client, Options, runtime};
 use rustler::{Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
