@@ -19,7 +19,9 @@ mod listener_faults;
 mod read;
 mod sequenced;
 mod sequencer_law;
+mod setup;
 mod tail;
+mod tls_rotation;
 mod trim;
 
 use echomq::{Client, Options, Stream};
