@@ -5,6 +5,7 @@
 mod append;
 mod batch;
 mod cancel;
+mod cancelled;
 mod connection;
 mod consumer;
 mod consumer_faults;
@@ -16,6 +17,7 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod pages;
 mod read;
 mod sequenced;
 mod sequencer_law;
@@ -23,6 +25,7 @@ mod setup;
 mod tail;
 mod tls_rotation;
 mod trim;
+mod writers;
 
 use echomq::{Client, Options, Stream};
 use echomq_tests::{Kind, Plain, Server};
