@@ -25,7 +25,7 @@ pub(crate) async fn told(notices: &Notices, wanted: impl Fn(&Notice) -> bool) ->
             }
         }
     };
-    timeout(SOON, found).await.expect("the notice never came")
+    timeout(SOON, found).await.unwrap()
 }
 
 pub(crate) fn with(options: Options, set: &[(&str, &str)]) -> Options {
