@@ -97,14 +97,15 @@ impl Notice {
         Self { code: Some(error.code()), ..Self::new(kind, error.to_string()) }
     }
 
-    /// A connection is lost, and the next attempt comes after a wait.
-    pub(crate) fn of_outage(error: &Error, wait: Duration) -> Self {
-        let message = format!("{error}; the next attempt comes in {} ms", wait.as_millis());
-        Self { code: Some(error.code()), ..Self::new(NoticeKind::Disconnected, message) }
-    }
-
     pub(crate) fn of_entry(kind: NoticeKind, entry_id: EntryId, message: impl Into<String>) -> Self {
         Self { entry_id: Some(entry_id), id: EventId::try_from(entry_id).ok(), ..Self::new(kind, message) }
+    }
+
+    /// Says more.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.message.push_str("; ");
+        self.message.push_str(more);
+        self
     }
 
     pub(crate) fn with_attempts(self, attempts: u64) -> Self {

@@ -12,18 +12,18 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, connected, demoted, silent, too_late};
+use super::door::{Door, Status, closed, demoted, no_connection, silent, too_late};
+use super::outage::{FirstAttempts, Outage};
 use super::progress::Verdict;
-use super::settings::Settings;
+use super::settings::{Connect, Settings};
 use super::shared::{PAUSES, PIPELINE, Shared};
 use super::socket::{BlockingSocket, failure};
 use crate::error::{Code, Error, Result};
-use crate::notice::Notice;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
-use crate::operation::pending::Pending;
-use crate::process::Origin;
+use crate::operation::pending::{Pending, pending};
+use crate::process::{self, Origin};
 use connection::{Connection, Waited};
 use host::Host;
 use redis::Value;
@@ -35,6 +35,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle as Runtime;
 
 /// The local door of a client. Clones share the connection.
 #[derive(Clone)]
@@ -58,6 +59,9 @@ struct State {
     /// In the hands of the leader while there is one.
     connection: Option<Connection>,
     led: bool,
+    /// Whether the client has been connected before.
+    before: bool,
+    outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
     reconnects: Backoff,
@@ -67,10 +71,13 @@ struct State {
 }
 
 impl Local {
-    /// Connects on the caller's thread.
+    /// Connects on the caller's thread, as the option `connect` says.
     pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
-        let deadline = Instant::now() + settings.connect_timeout;
-        let connection = Connection::open(&settings, &Host::new(&interrupt), deadline)?;
+        let connection = Self::first(&settings, &Host::new(&interrupt))?;
+        let mut outage = Outage::default();
+        if connection.is_some() {
+            outage.connected(&settings);
+        }
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
         Ok(Self(Arc::new(Inner {
@@ -78,9 +85,11 @@ impl Local {
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
             state: Mutex::new(State {
-                line: Line::new(settings.bounds()),
-                connection: Some(connection),
+                line: settings.line(),
+                before: connection.is_some(),
+                connection,
                 led: false,
+                outage,
                 cause: None,
                 reconnects: Backoff::new(settings.reconnect_min, settings.reconnect_max),
                 connect_at: Instant::now(),
@@ -91,6 +100,28 @@ impl Local {
             companion: tokio::sync::OnceCell::new(),
             settings,
         })))
+    }
+
+    /// The first connection; nothing where it is not waited for.
+    fn first(settings: &Settings, host: &Host<'_>) -> Result<Option<Connection>> {
+        if settings.connect == Connect::Lazy {
+            return Ok(None);
+        }
+        let mut attempts = FirstAttempts::new(settings);
+        loop {
+            match Connection::open(settings, host, attempts.deadline()) {
+                Ok(connection) => return Ok(Some(connection)),
+                Err(error) if host.says_stop() => return Err(error),
+                Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
+            }
+        }
+    }
+
+    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
+        let inner = &*self.0;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -119,6 +150,9 @@ impl Local {
                 break;
             }
         }
+        if !left().is_zero() {
+            inner.release(left());
+        }
         inner.given_up.store(true, Ordering::Relaxed);
         let (count, abandoned) = {
             let mut state = inner.state();
@@ -127,6 +161,7 @@ impl Local {
             state.line.abandon(&closed())
         };
         abandoned.tell();
+        inner.settings.notices.end();
         count
     }
 }
@@ -135,12 +170,8 @@ impl Door for Local {
     type Answer<T: Send + 'static> = Result<T>;
 
     fn run<O: Operation>(&self, operation: Result<O>) -> Result<O::Reply> {
-        let inner = &*self.0;
-        inner.origin.check()?;
-        let operation = operation?;
-        let deadline = Instant::now() + inner.settings.timeout;
-        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
-        Caller { inner, age, deadline, host: Host::new(&inner.interrupt) }.wait(answer)
+        self.0.origin.check()?;
+        self.run_for(&self.0.interrupt, operation?)
     }
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
@@ -157,7 +188,7 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        let connect = || Shared::connect(self.0.settings.clone());
+        let connect = || Shared::connect(self.0.settings.beside());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -166,6 +197,24 @@ impl Door for Local {
             return Err(closed);
         }
         Ok(companion.clone())
+    }
+
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        process::runtime().map(|runtime| runtime.handle().clone())
+    }
+
+    async fn run_aside<O: Operation>(self, operation: O) -> Result<O::Reply> {
+        let (promise, answer) = pending();
+        thread::Builder::new()
+            .name("echomq-lease".to_owned())
+            .spawn(move || promise.answer(self.run_for(&self.0.given_up_interrupt(), operation)))
+            .map_err(|error| Error::new(Code::State, format!("the system gives no thread: {error}")))?;
+        answer.await
     }
 
     fn settings(&self) -> &Settings {
@@ -182,12 +231,40 @@ impl Door for Local {
 
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
-        let connected = self.0.origin.is_here() && self.0.is_connected();
-        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
+        let known = self.0.origin.check().map(|()| {
+            let connected = self.0.is_connected();
+            (connected, self.0.state().cause.clone())
+        });
+        let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
+        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
     }
 }
 
 impl Inner {
+    /// Ends the calls of threads that are no caller's own, which must not ask the host.
+    fn given_up_interrupt(&self) -> Interrupt {
+        let given_up = self.given_up.clone();
+        Arc::new(move || given_up.load(Ordering::Relaxed))
+    }
+
+    /// Gives the node back, where the connection is open and nobody uses it.
+    fn release(&self, within: Duration) {
+        if !self.state().line.has_release() {
+            return;
+        }
+        let Some(mut lead) = Lead::take(self) else { return };
+        let deadline = Instant::now() + within.min(self.settings.timeout);
+        let caller = Caller { inner: self, age: 0, deadline, host: Host::new(&self.interrupt) };
+        while let Some(mut connection) = lead.connection.take() {
+            // What could not be given back ends by itself.
+            let stepped = lead.step(&mut connection, &caller);
+            if stepped.is_err() || caller.left().is_zero() || self.state().line.is_empty() {
+                break;
+            }
+            lead.connection = Some(connection);
+        }
+    }
+
     /// Changes the line, and then tells whoever waits for what was given up.
     fn on_line(&self, change: impl FnOnce(&mut State) -> Abandoned) {
         let abandoned = change(&mut self.state());
@@ -196,24 +273,40 @@ impl Inner {
 
     /// The connection broke, for that reason, when so many bytes had left.
     fn broken(&self, left: u64, why: &Error) {
-        let wait = {
-            let mut state = self.state();
-            let wait = state.reconnects.wait();
-            state.connect_at = Instant::now() + wait;
-            state.cause = Some(why.clone());
-            wait
-        };
-        self.settings.notices.post(Notice::of_outage(why, wait));
         let lost = self.state().line.broken(left, why);
         let lost = lost.ask();
         self.on_line(|state| state.line.recover(lost));
+        self.failed(why);
+    }
+
+    /// There is no connection, for that reason.
+    fn failed(&self, cause: &Error) {
+        self.on_line(|state| {
+            let wait = state.reconnects.wait();
+            state.connect_at = Instant::now() + wait;
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.settings, cause, Some(wait)) {
+                true => state.line.refuse(|| no_connection(cause)),
+                false => Abandoned::default(),
+            }
+        });
+    }
+
+    /// There is a connection.
+    fn connected(&self) {
+        let mut state = self.state();
+        state.cause = None;
+        state.outage.connected(&self.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether there is a connection, which is looked at where no thread uses it.
     fn is_connected(&self) -> bool {
         let mut state = self.state();
         let Some(dead) = state.connection.take_if(|connection| !connection.is_open()) else {
-            return state.cause.is_none();
+            return state.before && state.cause.is_none();
         };
         drop(state);
         self.broken(dead.left(), &hung_up(&self.settings));
@@ -222,6 +315,27 @@ impl Inner {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last handle is gone: the node is given back, and the answer is not waited for.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // In a forked child the connection is the parent's.
+        if !self.origin.is_here() {
+            return;
+        }
+        self.settings.notices.end();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.line.close(closed());
+        if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
+            let entries = state.line.take(PIPELINE);
+            let outgoing = Outgoing::prepare(entries, &self.settings.minter, connection.output());
+            if !outgoing.is_empty() {
+                // It is short, so it leaves at once or not at all.
+                let _ = connection.step(&mut Vec::new());
+            }
+        }
     }
 }
 
@@ -429,19 +543,17 @@ impl<'a> Lead<'a> {
         match Connection::open(&inner.settings, &caller.host, caller.deadline) {
             Ok(connection) => {
                 self.connection = Some(connection);
-                inner.reconnects.fetch_add(1, Ordering::Relaxed);
-                inner.state().cause = None;
-                inner.settings.notices.post(connected(&inner.settings));
+                inner.connected();
             }
-            Err(error) => inner.on_line(|state| {
-                if error.code() == Code::VersionFence {
+            Err(error) if error.code() == Code::VersionFence => {
+                inner.on_line(|state| {
                     state.line.close(error.clone());
-                    return state.line.abandon(&error).1;
-                }
-                state.connect_at = Instant::now() + state.reconnects.wait();
-                state.cause = Some(error);
-                Abandoned::default()
-            }),
+                    state.cause = Some(error.clone());
+                    state.outage.failed(&inner.settings, &error, None);
+                    state.line.abandon(&error).1
+                });
+            }
+            Err(error) => inner.failed(&error),
         }
     }
 }

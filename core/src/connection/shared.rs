@@ -5,14 +5,14 @@
 //! ready to run put their operations on it too, so that they leave together.
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, connected, demoted, silent, too_late};
+use super::door::{Door, Status, closed, demoted, no_connection, silent, too_late};
 use super::link::Link;
+use super::outage::Outage;
 use super::progress::{Progress, Verdict};
 use super::settings::Settings;
 use super::socket::failure;
 use crate::clock::deadline;
 use crate::error::{Code, Error, Result};
-use crate::notice::Notice;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Bounds, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
@@ -54,6 +54,8 @@ struct Inner {
     line: Mutex<Line>,
     wake: Notify,
     connected: AtomicBool,
+    /// Why there is no connection.
+    cause: Mutex<Option<Error>>,
     reconnects: AtomicU64,
     ended: watch::Sender<bool>,
     runtime: Runtime,
@@ -88,6 +90,10 @@ impl Inner {
         count
     }
 
+    fn cause(&self) -> MutexGuard<'_, Option<Error>> {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn close(&self) {
         self.line().close(closed());
         self.wake.notify_one();
@@ -104,14 +110,15 @@ impl Drop for Handle {
 }
 
 impl Shared {
-    /// Connects, and starts the driver on the current runtime.
+    /// Connects as the option `connect` says, and starts the driver on the current runtime.
     pub(crate) async fn connect(settings: Settings) -> Result<Self> {
-        let link = Link::open(&settings).await?;
+        let first = Link::first(&settings).await?;
         let inner = Arc::new(Inner {
             origin: Origin::here(),
-            line: Mutex::new(Line::new(settings.bounds())),
+            line: Mutex::new(settings.line()),
             wake: Notify::new(),
-            connected: AtomicBool::new(true),
+            connected: AtomicBool::new(first.is_some()),
+            cause: Mutex::new(None),
             reconnects: AtomicU64::new(0),
             ended: watch::Sender::new(false),
             runtime: Runtime::current(),
@@ -120,7 +127,7 @@ impl Shared {
             settings,
         });
         // The order of sending hangs on futures being polled in order, so the driver never yields to a task budget.
-        tokio::spawn(coop::unconstrained(Driver::new(inner.clone()).run(link)));
+        tokio::spawn(coop::unconstrained(Driver::new(inner.clone()).run(first)));
         Ok(Self(Arc::new(Handle(inner))))
     }
 
@@ -216,6 +223,20 @@ impl Door for Shared {
         Ok(self.clone())
     }
 
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let handle = Arc::downgrade(&self.0);
+        move || handle.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        Ok(self.0.0.runtime.clone())
+    }
+
+    fn run_aside<O: Operation>(self, operation: O) -> impl Future<Output = Result<O::Reply>> + Send {
+        // The handle is not held while the answer is waited for, so that the client can end meanwhile.
+        self.run(Ok(operation))
+    }
+
     fn settings(&self) -> &Settings {
         &self.0.0.settings
     }
@@ -233,6 +254,8 @@ impl Door for Shared {
         Status {
             connected: inner.connected.load(Ordering::Relaxed),
             reconnects: inner.reconnects.load(Ordering::Relaxed),
+            // In a forked child the lock may be held by a thread that is not there.
+            error: inner.origin.check().and_then(|()| inner.cause().clone().map_or(Ok(()), Err)).err(),
         }
     }
 }
@@ -240,8 +263,7 @@ impl Door for Shared {
 /// Carries the line.
 struct Driver {
     inner: Arc<Inner>,
-    /// Why there is no connection.
-    cause: Option<Error>,
+    outage: Outage,
     reconnects: Backoff,
     pauses: Backoff,
 }
@@ -257,15 +279,22 @@ impl Driver {
     fn new(inner: Arc<Inner>) -> Self {
         let reconnects = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
         let [min, max] = PAUSES;
-        Self { inner, cause: None, reconnects, pauses: Backoff::new(min, max) }
+        Self { inner, outage: Outage::default(), reconnects, pauses: Backoff::new(min, max) }
     }
 
-    async fn run(mut self, first: Link) {
+    async fn run(mut self, mut open: Option<Link>) {
         let inner = self.inner.clone();
-        let mut link = first;
+        let (mut before, mut wait) = (false, Duration::ZERO);
         loop {
-            inner.connected.store(true, Ordering::Relaxed);
-            self.cause = None;
+            let Some(mut link) = (match open.take() {
+                Some(link) => Some(link),
+                None => self.connect_again(wait).await,
+            }) else {
+                break;
+            };
+            inner.reconnects.fetch_add(u64::from(before), Ordering::Relaxed);
+            before = true;
+            self.connected();
             let end = self.serve(&mut link).await;
             let left = link.left();
             drop(link);
@@ -274,16 +303,24 @@ impl Driver {
                 End::Finished => break inner.broken(left, &closed()),
                 End::Broken(cause) => cause,
             };
-            let wait = self.reconnects.wait();
-            inner.settings.notices.post(Notice::of_outage(&cause, wait));
+            wait = self.reconnects.wait();
             inner.broken(left, &cause);
-            self.cause = Some(cause);
-            match self.connect_again(wait).await {
-                Some(again) => link = again,
-                None => break,
-            }
-            inner.reconnects.fetch_add(1, Ordering::Relaxed);
-            inner.settings.notices.post(connected(&inner.settings));
+            self.failed(cause, Some(wait));
+        }
+    }
+
+    fn connected(&mut self) {
+        *self.inner.cause() = None;
+        self.inner.connected.store(true, Ordering::Relaxed);
+        self.outage.connected(&self.inner.settings);
+    }
+
+    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
+    fn failed(&mut self, cause: Error, next: Option<Duration>) {
+        let inner = &self.inner;
+        *inner.cause() = Some(cause.clone());
+        if self.outage.failed(&inner.settings, &cause, next) {
+            inner.on_line(|line| line.refuse(|| no_connection(&cause)));
         }
     }
 
@@ -419,7 +456,7 @@ impl Driver {
         }
     }
 
-    /// Connects again after a wait, however long it takes; nothing once the client is closed or must not connect.
+    /// Connects after a wait, however long it takes; nothing once the client is closed or must not connect.
     async fn connect_again(&mut self, mut wait: Duration) -> Option<Link> {
         let inner = self.inner.clone();
         loop {
@@ -431,11 +468,14 @@ impl Driver {
                 Err(error) if error.code() == Code::VersionFence => {
                     inner.line().close(error.clone());
                     inner.abandon(&error);
+                    self.failed(error, None);
                     return None;
                 }
-                Err(error) => self.cause = Some(error),
+                Err(error) => {
+                    wait = self.reconnects.wait();
+                    self.failed(error, Some(wait));
+                }
             }
-            wait = self.reconnects.wait();
         }
     }
 
@@ -455,8 +495,8 @@ impl Driver {
                 value = &mut wait => return Some(value),
                 () = self.inner.wake.notified() => {}
                 () = until(timer) => {
-                    let cause = self.cause.as_ref();
-                    self.inner.on_line(|line| line.expire(Instant::now(), || too_late(cause)));
+                    let cause = self.inner.cause().clone();
+                    self.inner.on_line(|line| line.expire(Instant::now(), || too_late(cause.as_ref())));
                 }
             }
         }
@@ -469,6 +509,7 @@ impl Drop for Driver {
         self.inner.line().close(closed());
         self.inner.abandon(&closed());
         self.inner.connected.store(false, Ordering::Relaxed);
+        self.inner.settings.notices.end();
         self.inner.ended.send_replace(true);
     }
 }

@@ -11,6 +11,7 @@ use super::verdict::Inner;
 use crate::connection::backoff::Backoff;
 use crate::connection::door::Door;
 use crate::connection::lane::Lane;
+use crate::connection::outage::is_told;
 use crate::connection::shared::Attendance;
 use crate::error::{Code, Error, Result};
 use crate::id::entry_id::EntryId;
@@ -38,7 +39,7 @@ pub(super) struct Engine {
     /// The last new entry that this consumer was given, or where the group stood when it began.
     position: EntryId,
     backoff: Backoff,
-    disconnected: bool,
+    disconnected: Option<Code>,
 }
 
 /// How many reads are on their way at most: one that the server works on, and one behind it.
@@ -76,7 +77,7 @@ impl Engine {
             source: Source::Own { after: EntryId::MIN, up_to: position },
             position,
             backoff,
-            disconnected: false,
+            disconnected: None,
         }
     }
 
@@ -147,7 +148,12 @@ impl Engine {
         let room = inner.monitor.until(|state| Some(state.redelivery_room()).filter(|room| *room > 0));
         let room = duties.attend(room).await?;
         let lane = self.lane.as_mut()?;
-        duties.attend(lane.run(Drain::new(inner.member.clone(), after, room), Duration::ZERO)).await
+        let drain = Drain::new(inner.member.clone(), after, room);
+        let page = duties.attend(lane.run(drain, Duration::ZERO)).await?;
+        if page.as_ref().is_err_and(is_cut) {
+            inner.monitor.with(|state| state.page_cut(room));
+        }
+        Some(page)
     }
 
     /// A page of new entries; nothing once the consumer is to stop.
@@ -201,7 +207,12 @@ impl Engine {
                 }
             }
         };
-        if page.is_err() {
+        if let Err(error) = &page {
+            if is_cut(error) {
+                // The answers to both reads may have been too much together.
+                let asked = self.reads.iter().map(|read| read.operation.count).sum();
+                inner.monitor.with(|state| state.page_cut(asked));
+            }
             self.close_lane();
         }
         Some(page)
@@ -209,7 +220,7 @@ impl Engine {
 
     fn take_in(&mut self, mut page: Page) {
         let inner = &self.duties.inner;
-        if std::mem::take(&mut self.disconnected) {
+        if self.disconnected.take().is_some() {
             inner.tell(Notice::new(NoticeKind::Reconnected, "the consumer reads again"));
         }
         let settings = inner.door.settings();
@@ -261,18 +272,24 @@ impl Engine {
         Some(Ok(()))
     }
 
-    /// Tells of a trouble; of a connection that is lost once, until it is there again.
+    /// Tells of a trouble; of a connection that is lost once, until it is there again or the reason is another one.
     fn report(&mut self, error: &Error) {
         let inner = &self.duties.inner;
         match error.code() {
-            Code::Disconnected | Code::Timeout | Code::Tls => {
-                if !std::mem::replace(&mut self.disconnected, true) {
+            code @ (Code::Disconnected | Code::Timeout | Code::Tls | Code::UnsupportedServer) => {
+                let before = self.disconnected.replace(code);
+                if before.is_none_or(|before| is_told(code) && before != code) {
                     inner.tell(Notice::of_error(NoticeKind::Disconnected, error));
                 }
             }
             _ => inner.tell(Notice::of_error(NoticeKind::Trouble, error)),
         }
     }
+}
+
+/// Whether a page that was on its way did not come, perhaps for its size.
+fn is_cut(error: &Error) -> bool {
+    matches!(error.code(), Code::Disconnected | Code::Timeout)
 }
 
 /// What a reader does next.
@@ -361,13 +378,26 @@ impl Duties {
         let scan = Reclaim::new(inner.member.clone(), inner.options.min_idle, cursor, count);
         inner.clone().door.run(Ok(scan)).on_complete(move |answer| {
             // What a scan runs into, the reader runs into too, and reports.
-            let Ok(Reclaimed { page, cursor }) = answer else {
-                return inner.monitor.change(|state| state.scan_ended(None));
+            let Reclaimed { page, cursor, asked } = match answer {
+                Ok(reclaimed) => reclaimed,
+                Err(error) => {
+                    return inner.monitor.change(|state| {
+                        if is_cut(&error) {
+                            state.page_cut(count);
+                        }
+                        state.scan_ended(None);
+                    });
+                }
             };
             let found = page.deliveries.len() + page.removed.len();
-            let known = inner.monitor.with(|state| state.known());
+            let known = inner.monitor.with(|state| {
+                if asked < count {
+                    state.page_cut(2 * asked);
+                }
+                state.known()
+            });
             inner.take_in(page, Some(known));
-            inner.monitor.change(|state| state.scan_ended(Some((cursor, found))));
+            inner.monitor.change(|state| state.scan_ended(Some((cursor, found, asked))));
         });
     }
 

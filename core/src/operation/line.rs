@@ -11,16 +11,21 @@
 //! use the client at once. Only the one who drives the connection does that.
 
 mod entry;
+mod node;
 
 pub(crate) use entry::{Abandoned, Answered, Entry, Lost, Outgoing, Settled};
 
 use super::Operation;
+use super::lease::Lease;
 use super::pending::{Pending, pending};
 use crate::error::{Code, Error, Result};
+use crate::id::mint::Refusal;
 use entry::{Ended, Flight};
+use node::Node;
 use redis::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -36,6 +41,8 @@ pub(crate) struct Line {
     in_hand: usize,
     /// A connection broke, and what it carried is being asked after.
     recovering: bool,
+    /// The node that ids are minted with.
+    node: Node,
     /// How many operations may be on their way at once: few, while one of them is suspected of breaking connections.
     window: usize,
     /// Nothing is sent before that instant, since the server cannot serve, for that reason.
@@ -67,15 +74,21 @@ impl Line {
             flight: VecDeque::new(),
             in_hand: 0,
             recovering: false,
+            node: Node::default(),
             window: usize::MAX,
             paused: None,
-            next: 0,
+            next: node::FIRST + 1,
             weight: 0,
             bytes: 0,
             bounds,
             closed: None,
             given_up: None,
         }
+    }
+
+    /// A line whose ids are minted under a lease, given back when the line ends where it `releases`.
+    pub(crate) fn leasing(bounds: Bounds, lease: Arc<Lease>, releases: bool) -> Self {
+        Self { node: Node::new(lease, releases), ..Self::new(bounds) }
     }
 
     /// Puts an operation at the end of the line.
@@ -144,6 +157,10 @@ impl Line {
         if !self.recovering {
             let (mut commands, mut bytes) = (0, 0);
             while commands < max.weight && bytes < max.bytes && taken.len() < room {
+                // What mints waits for the lease, and what stands behind it waits with it.
+                if self.node.is_held() && self.next_entry().is_some_and(|entry| entry.task.mints()) {
+                    break;
+                }
                 let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
                 let Some(entry) = next else { break };
                 commands += entry.weight;
@@ -151,16 +168,38 @@ impl Line {
                 taken.push(entry);
             }
         }
+        if let Some(question) = self.node.question() {
+            taken.insert(0, question);
+        } else if taken.is_empty() && self.has_release() {
+            taken.extend(self.node.release());
+        }
         self.in_hand += taken.len();
         taken
     }
 
+    /// What is sent next.
+    fn next_entry(&self) -> Option<&Entry> {
+        self.again.first_key_value().map(|(_, entry)| entry).or_else(|| self.fresh.front())
+    }
+
     /// Counts as on their way what was handed out by [`Line::take`].
     pub(crate) fn sent(&mut self, outgoing: Outgoing) -> Abandoned {
-        let Outgoing { flights, ended } = outgoing;
-        self.in_hand -= flights.len() + ended.count;
+        let Outgoing { flights, held, ended } = outgoing;
+        self.in_hand -= flights.len() + held.len() + ended.count;
         self.release(&ended);
-        let mut abandoned = Abandoned::default();
+        let mut abandoned = self.node_answered();
+        for entry in held {
+            if self.node.is_without() {
+                self.release(&Ended::of(&entry));
+                abandoned.0.push((entry, Refusal::NoLease.error()));
+                continue;
+            }
+            self.node.hold();
+            match &self.given_up {
+                Some(why) => abandoned.0.push((entry, why.clone())),
+                None => drop(self.again.insert(entry.age, entry)),
+            }
+        }
         for mut flight in flights {
             if let Some(why) = &self.given_up {
                 abandoned.0.extend(flight.entry.take().map(|entry| (entry, why.clone())));
@@ -199,7 +238,7 @@ impl Line {
         let Settled { again, ended, .. } = settled;
         self.in_hand -= again.len() + ended.count;
         self.release(&ended);
-        let mut abandoned = Abandoned::default();
+        let mut abandoned = self.node_answered();
         for entry in again {
             match &self.given_up {
                 Some(why) => abandoned.0.push((entry, why.clone())),
@@ -207,6 +246,14 @@ impl Line {
             }
         }
         abandoned
+    }
+
+    /// Looks whether the node lease was answered; where it was refused, what waits for it is given up.
+    fn node_answered(&mut self) -> Abandoned {
+        match self.node.answered() {
+            Some(why) => self.give_up(|entry| entry.task.mints(), |_, _| why.clone()),
+            None => Abandoned::default(),
+        }
     }
 
     fn release(&mut self, ended: &Ended) {
@@ -226,6 +273,7 @@ impl Line {
     /// Something among it may have broken the connection, and would break the next one too. So from the second time on fewer
     /// are on their way at once, until the guilty one is alone, and that one is given up; the others get their answers.
     pub(crate) fn broken(&mut self, left: u64, why: &Error) -> Lost {
+        self.node.broken();
         let (sent, unsent): (Vec<Flight>, Vec<Flight>) =
             mem::take(&mut self.flight).into_iter().partition(|flight| flight.begins < left);
         let (alone, count) = (sent.len() == 1, sent.len());
@@ -268,7 +316,9 @@ impl Line {
 
     /// Whether something is to be sent now.
     pub(crate) fn has_work(&self) -> bool {
-        let waits = !self.again.is_empty() || !self.fresh.is_empty();
+        let mut entries = self.again.values().chain(&self.fresh).filter(|entry| entry.age != node::FIRST);
+        let held = |entry: &Entry| self.node.is_held() && entry.task.mints();
+        let waits = entries.next().is_some_and(|entry| self.recovering || !held(entry));
         let blocked = self.recovering && !self.flight.is_empty();
         waits && !blocked
     }
@@ -281,31 +331,46 @@ impl Line {
 
     /// Whether nothing is left to do, and nothing will come.
     pub(crate) fn is_finished(&self) -> bool {
-        self.closed.is_some() && self.is_empty()
+        self.closed.is_some() && self.is_empty() && !self.has_release()
     }
 
     /// The earliest deadline on the line.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
-        flight.chain(self.again.values()).chain(&self.fresh).map(|entry| entry.deadline).min()
+        let entries = flight.chain(self.again.values()).chain(&self.fresh);
+        // The question for the node has no caller; what waits for it has its own deadline.
+        entries.filter(|entry| entry.age != node::FIRST).map(|entry| entry.deadline).min()
     }
 
     /// Gives up what is past its deadline, for the reason given; what waits for a server that cannot serve, for that one.
     pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) -> Abandoned {
         self.resume(now);
-        self.give_up(|entry| entry.deadline <= now, |refused| refused.cloned().unwrap_or_else(&why))
+        let refusal = self.node.refusal();
+        self.give_up(
+            |entry| entry.deadline <= now,
+            |entry, refused| {
+                let refusal = refusal.clone().filter(|_| entry.task.mints());
+                refusal.or_else(|| refused.cloned()).unwrap_or_else(&why)
+            },
+        )
+    }
+
+    /// Gives up what waits, for the reason given: the server refuses the client. A write that was sent waits on, since the
+    /// client may be taken again and what became of it can be found out then.
+    pub(crate) fn refuse(&mut self, why: impl Fn() -> Error) -> Abandoned {
+        self.give_up(|entry| !entry.task.finds_out(), |_, _| why())
     }
 
     /// Gives up one operation, whose caller does not wait any longer.
     pub(crate) fn cancel(&mut self, age: u64, why: &Error) -> Abandoned {
-        self.give_up(|entry| entry.age == age, |_| why.clone())
+        self.give_up(|entry| entry.age == age, |_, _| why.clone())
     }
 
-    /// The reason is made from that for which the server could not serve, where that is what an operation waits for.
+    /// The reason is made for an operation, from that for which the server could not serve, where that is what it waits for.
     fn give_up(
         &mut self,
         which: impl Fn(&Entry) -> bool,
-        why: impl Fn(Option<&Error>) -> Error,
+        why: impl Fn(&Entry, Option<&Error>) -> Error,
     ) -> Abandoned {
         let mut gone: Vec<Entry> = Vec::new();
         let fresh = mem::take(&mut self.fresh);
@@ -321,7 +386,7 @@ impl Line {
         let paused = self.paused.as_ref().map(|(_, why)| why);
         let why = |(place, entry): (usize, Entry)| {
             let refused = entry.refused.as_ref().or(paused).filter(|_| place < here);
-            let why = why(refused);
+            let why = why(&entry, refused);
             (entry, why)
         };
         Abandoned(gone.into_iter().enumerate().map(why).collect())
@@ -332,6 +397,11 @@ impl Line {
         self.closed.clone().map_or(Ok(()), Err)
     }
 
+    /// Whether the line is closed, has nothing left, and the node is still to be given back.
+    pub(crate) fn has_release(&self) -> bool {
+        self.closed.is_some() && self.is_empty() && self.given_up.is_none() && self.node.is_to_release()
+    }
+
     /// Takes nothing more; further calls get the error.
     pub(crate) fn close(&mut self, error: Error) {
         self.closed.get_or_insert(error);
@@ -339,17 +409,24 @@ impl Line {
 
     /// Gives up everything, and answers how many operations that were.
     pub(crate) fn abandon(&mut self, why: &Error) -> (usize, Abandoned) {
-        let abandoned = self.give_up(|_| true, |_| why.clone());
+        let abandoned = self.give_up(|_| true, |_, _| why.clone());
         self.flight.clear();
         self.recovering = false;
         self.given_up = Some(why.clone());
-        (self.in_hand + abandoned.0.len(), abandoned)
+        let count = self.in_hand + abandoned.0.iter().filter(|(entry, _)| entry.age != node::FIRST).count();
+        (count, abandoned)
     }
 
     /// Who waits for the oldest operation, to be woken so that it takes over the work.
     pub(crate) fn owner_of_oldest(&self) -> Option<Waker> {
         let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
-        flight.chain(self.again.values()).chain(&self.fresh).next()?.task.owner()
+        // Nobody waits for the question for the node.
+        flight
+            .chain(self.again.values())
+            .chain(&self.fresh)
+            .find(|entry| entry.age != node::FIRST)?
+            .task
+            .owner()
     }
 }
 

@@ -5,6 +5,7 @@
 //! on the caller's own thread. So each rule is written once and tested without a server.
 
 pub(crate) mod command;
+pub(crate) mod lease;
 pub(crate) mod line;
 pub(crate) mod minter;
 pub(crate) mod monitor;
@@ -12,6 +13,8 @@ pub(crate) mod monitor;
 mod monitor_tests;
 pub(crate) mod one_answer;
 pub(crate) mod pending;
+pub(crate) mod server_clock;
+pub(crate) mod wakers;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;
@@ -102,6 +105,13 @@ pub trait Operation: Send + 'static {
     /// With [`Code::Unavailable`](crate::Code::Unavailable) nothing is on its way: the last answer was given to `unavailable`.
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(why)
+    }
+
+    /// Whether it has been sent and still finds out what became of it, so that ending it early would leave that unknown.
+    ///
+    /// It waits for its deadline even while the server refuses the client.
+    fn finds_out(&self) -> bool {
+        false
     }
 
     /// How many commands it may need at once: its share of the client's bound.

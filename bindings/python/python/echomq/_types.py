@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     client_name: str | None
     node_id: int | None
     timeout: timedelta | int | None
+    connect: Literal["wait", "lazy", "once"] | None
     connect_timeout: timedelta | int | None
     reconnect_min: timedelta | int | None
     reconnect_max: timedelta | int | None
@@ -56,6 +57,7 @@ class ConsumerOptions(TypedDict, total=False):
     start: Required[str | datetime]
     consumer: str | None
     count: int | None
+    page_bytes: int | None
     beat: timedelta | int | None
     min_idle: timedelta | int | None
     max_attempts: int | Literal["none"] | None

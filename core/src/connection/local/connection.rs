@@ -4,6 +4,7 @@
 use super::host::Host;
 use crate::connection::demotion::Opened;
 use crate::connection::handshake::Handshake;
+use crate::connection::password::Password;
 use crate::connection::progress::Progress;
 use crate::connection::settings::Settings;
 use crate::connection::socket::{BlockingSocket, failure, is_a_pause};
@@ -15,6 +16,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
@@ -48,6 +50,7 @@ impl Connection {
     pub(super) fn open(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<Self> {
         let deadline = deadline.min(Instant::now() + settings.connect_timeout);
         let opened = settings.demotions.opening();
+        let password = Self::password(settings, host, deadline)?;
         let socket = Self::socket(settings, host, deadline)?;
         let mut connection = Self {
             socket,
@@ -60,25 +63,54 @@ impl Connection {
             opened,
             settings: settings.clone(),
         };
-        let mut handshake = Handshake::new(settings);
+        let mut handshake = Handshake::new(settings, password);
         loop {
             let commands = handshake.commands();
-            let replies = connection.request(&commands, host, deadline)?;
+            let mut replies = Vec::with_capacity(commands.count());
+            if let Err(error) = connection.request(&commands, &mut replies, host, deadline) {
+                return Err(handshake.turned_away(&replies).unwrap_or(error));
+            }
             if let Some(greeting) = handshake.answered(replies)? {
-                let (server_ms, at) = greeting.server_time;
-                settings.minter.set_server_time(server_ms, at);
+                settings.greet(&greeting);
                 return Ok(connection);
             }
         }
     }
 
-    /// Sends commands and waits for their replies, one each.
-    fn request(&mut self, commands: &Packed, host: &Host<'_>, deadline: Instant) -> Result<Vec<Value>> {
-        let (mut replies, mut looked) = (Vec::new(), Instant::now());
+    /// The password of this attempt; a function is asked on the runtime, while this thread waits.
+    fn password(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<Option<String>> {
+        match &settings.password {
+            None => Ok(None),
+            Some(Password::Text(password)) => Ok(Some(password.clone())),
+            Some(asked) => {
+                let (asked, endpoint) = (asked.clone(), settings.endpoint.clone());
+                let by = async move {
+                    match timeout_at(deadline.into(), asked.get()).await {
+                        Ok(password) => password.map(Some),
+                        Err(_) => {
+                            let late = "the function that is asked for the password took too long";
+                            Err(failure(&endpoint, &io::Error::new(ErrorKind::TimedOut, late)))
+                        }
+                    }
+                };
+                host.wait_for(by)
+            }
+        }
+    }
+
+    /// Sends commands and waits for their replies, one each; those that came before a failure are there too.
+    fn request(
+        &mut self,
+        commands: &Packed,
+        replies: &mut Vec<Value>,
+        host: &Host<'_>,
+        deadline: Instant,
+    ) -> Result<()> {
+        let mut looked = Instant::now();
         self.output().extend(commands);
         self.sending(commands.count());
         while self.is_busy() {
-            self.step(&mut replies)?;
+            self.step(replies)?;
             let now = Instant::now();
             let stop = now.duration_since(looked) >= BlockingSocket::STEP && host.says_stop();
             if stop || now >= deadline {
@@ -88,7 +120,7 @@ impl Connection {
                 looked = now;
             }
         }
-        Ok(replies)
+        Ok(())
     }
 
     /// Connects on a thread of its own, since neither the search for an address nor a connect can be interrupted.
@@ -97,7 +129,7 @@ impl Connection {
         let (sender, receiver) = mpsc::channel();
         let connect = move || {
             // Whoever asked may have given up meanwhile.
-            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_ref(), deadline));
+            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_deref(), deadline));
         };
         thread::Builder::new()
             .name("echomq-connect".to_owned())

@@ -3,11 +3,13 @@
 use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
+use crate::operation::server_clock::ServerClock;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -38,7 +40,7 @@ impl Entry {
         promise: Promise<O::Reply>,
     ) -> Self {
         let (weight, bytes) = (operation.weight(), operation.bytes());
-        let task = Box::new(Running { operation, promise: Some(promise) });
+        let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
         Self {
             age,
             weight,
@@ -92,6 +94,10 @@ pub(super) struct Ended {
 }
 
 impl Ended {
+    pub(super) fn of(entry: &Entry) -> Self {
+        Self { count: 1, weight: entry.weight, bytes: entry.bytes }
+    }
+
     pub(super) fn count(&mut self, entry: &Entry) {
         self.count += 1;
         self.weight += entry.weight;
@@ -102,28 +108,49 @@ impl Ended {
 /// Entries that were taken, and whose commands are made.
 pub(crate) struct Outgoing {
     pub(super) flights: Vec<Flight>,
+    /// Those for which no id can be made now, and those behind them.
+    pub(super) held: Vec<Entry>,
     /// Those that ended instead, because no id could be made for them.
     pub(super) ended: Ended,
 }
 
 impl Outgoing {
+    /// Whether nothing is to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
         let flights = Vec::with_capacity(entries.len());
-        let mut outgoing = Self { flights, ended: Ended::default() };
+        let mut outgoing = Self { flights, held: Vec::new(), ended: Ended::default() };
         for mut entry in entries {
+            if !outgoing.held.is_empty() {
+                outgoing.held.push(entry);
+                continue;
+            }
             let (before, begins) = (commands.count(), commands.position());
-            if entry.task.send(minter, commands) {
-                entry.asking = std::mem::take(&mut entry.lost);
-                let expected = commands.count() - before;
-                let replies = Vec::with_capacity(expected);
-                outgoing.flights.push(Flight { entry: Some(entry), replies, expected, begins });
-            } else {
-                outgoing.ended.count(&entry);
+            match entry.task.send(minter, commands) {
+                Sending::Sent => {
+                    entry.asking = std::mem::take(&mut entry.lost);
+                    let expected = commands.count() - before;
+                    let replies = Vec::with_capacity(expected);
+                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected, begins });
+                }
+                Sending::Held => outgoing.held.push(entry),
+                Sending::Ended => outgoing.ended.count(&entry),
             }
         }
         outgoing
     }
+}
+
+/// What came of sending an entry.
+pub(super) enum Sending {
+    Sent,
+    /// There is no node to make its ids with now.
+    Held,
+    Ended,
 }
 
 /// An entry that has all its answers, or those that came before the connection broke.
@@ -255,8 +282,10 @@ fn broke_each_time(times: u32, why: &Error) -> Error {
 
 /// An operation with whoever waits for it.
 pub(super) trait Task: Send {
-    /// Adds its commands; false when it ended instead.
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
+    /// Adds its commands, unless it ends or waits instead.
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending;
+    /// Whether an id is to be made for it.
+    fn mints(&self) -> bool;
     /// Adds its commands as they were sent last.
     fn commands(&self, commands: &mut Packed);
     /// Reads its answers.
@@ -266,6 +295,8 @@ pub(super) trait Task: Send {
     /// Nothing of it had left.
     fn unsent(&mut self);
     fn abandon(&mut self, why: Error);
+    /// Whether ending it early would leave unknown what it can still find out.
+    fn finds_out(&self) -> bool;
     /// Who waits for it, as far as it can be woken.
     fn owner(&self) -> Option<Waker>;
 }
@@ -273,6 +304,15 @@ pub(super) trait Task: Send {
 struct Running<O: Operation> {
     operation: O,
     promise: Option<Promise<O::Reply>>,
+    time: Time,
+}
+
+/// Whether the server was asked for its time, which it is before an id is refused for being ahead of it.
+enum Time {
+    NotAsked,
+    /// It is on its way instead of the operation's own commands.
+    Asked(Arc<ServerClock>, Instant),
+    Answered,
 }
 
 impl<O: Operation> Running<O> {
@@ -295,16 +335,25 @@ impl<O: Operation> Running<O> {
 }
 
 impl<O: Operation> Task for Running<O> {
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool {
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending {
         match self.operation.prepare(minter) {
             Ok(()) => {
                 self.operation.commands(commands);
-                true
+                Sending::Sent
             }
+            Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
+                self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
+                commands.command(1).arg("TIME");
+                Sending::Sent
+            }
+            Err(error) if error.code() == Code::NodeLeaseLost && self.operation.mints() => Sending::Held,
             Err(error) => {
+                if error.code() == Code::ClockAhead {
+                    minter.server_clock().refused(&error);
+                }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
-                false
+                Sending::Ended
             }
         }
     }
@@ -313,7 +362,23 @@ impl<O: Operation> Task for Running<O> {
         self.operation.commands(commands);
     }
 
+    fn mints(&self) -> bool {
+        self.operation.mints()
+    }
+
     fn answered(&mut self, replies: Vec<Value>) -> After {
+        if let Time::Asked(clock, asked) = &self.time {
+            if let Some(why) = replies.iter().find_map(reply::unavailable) {
+                self.time = Time::NotAsked;
+                return After::Later(why);
+            }
+            // A server that does not tell its time leaves it as it was known before.
+            if let Some(Ok(ms)) = replies.into_iter().next().map(reply::server_time) {
+                clock.set(ms, *asked);
+            }
+            self.time = Time::Answered;
+            return After::Again;
+        }
         let step = match replies.iter().find_map(reply::unavailable) {
             Some(why) => self.operation.unavailable(replies, why),
             None => self.operation.answered(replies),
@@ -322,17 +387,30 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn cut(&mut self, replies: Vec<Value>) -> After {
+        if matches!(self.time, Time::Asked(..)) {
+            // Nothing of its own was on its way.
+            self.time = Time::NotAsked;
+            return After::Again;
+        }
         let step = if replies.is_empty() { self.operation.lost() } else { self.operation.cut(replies) };
         self.step(step)
     }
 
     fn unsent(&mut self) {
+        if matches!(self.time, Time::Asked(..)) {
+            self.time = Time::NotAsked;
+            return;
+        }
         self.operation.unsent();
     }
 
     fn abandon(&mut self, why: Error) {
         let answer = self.operation.abandon(why);
         self.end(answer);
+    }
+
+    fn finds_out(&self) -> bool {
+        self.operation.finds_out()
     }
 
     fn owner(&self) -> Option<Waker> {
