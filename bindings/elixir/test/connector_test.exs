@@ -149,9 +149,11 @@ defmodule EchoMQ.ConnectorTest do
       assert {:ok, %EchoMQ.Stream.Id{node: 77}} = EchoMQ.Stream.Id.decode(hd(ids))
     end
 
-    test "need a node id" do
-      assert {:error, %Error{code: :invalid_option, subject: "node_id"}} =
-               Connector.mint(elem(Connector.start_link(url: url()), 1))
+    test "need no node id: each connector leases its own" do
+      buses = for _ <- 1..3, do: elem(Connector.start_link(url: url()), 1)
+      ids = for bus <- buses, {:ok, id} = Connector.mint(bus), do: elem(EchoMQ.Stream.Id.decode(id), 1)
+      nodes = Enum.map(ids, & &1.node)
+      assert Enum.uniq(nodes) == nodes
     end
   end
 

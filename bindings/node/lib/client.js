@@ -85,12 +85,13 @@ class Client {
   /**
    * Makes one id, for {@link Stream.appendId}.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
+   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
    *
-   * @returns {string}
+   * @returns {Promise<string>}
    */
   mint() {
-    return this.#native.mint();
+    return call((slot) => this.#native.mint(slot));
   }
 
   /**

@@ -152,10 +152,9 @@ impl<D: Door> Client<D> {
     /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server.
     ///
     /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
-    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free, with
+    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
     /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
-    /// `on_node_conflict` says so, as every call does where the server cannot be reached in time, and as
-    /// [`Mint::mint`](crate::Mint::mint) does.
+    /// `on_node_conflict` says so, and as [`Mint::mint`](crate::Mint::mint) does.
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {

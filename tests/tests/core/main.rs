@@ -16,6 +16,7 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod nodes;
 mod read;
 mod sequenced;
 mod sequencer_law;

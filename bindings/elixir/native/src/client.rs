@@ -105,10 +105,10 @@ fn status(connection: ResourceArc<Connection>) -> (bool, u64) {
     (status.connected, status.reconnects)
 }
 
-/// Makes one id.
+/// Makes one id, once the client has a node.
 #[rustler::nif]
-fn mint<'a>(env: Env<'a>, connection: ResourceArc<Connection>) -> Term<'a> {
-    connection.0.mint().into_term(env)
+fn mint<'a>(env: Env<'a>, tag: Term<'a>, connection: ResourceArc<Connection>) -> Term<'a> {
+    answer(env, tag, connection.0.mint())
 }
 
 /// The version of the core.
