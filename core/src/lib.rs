@@ -33,6 +33,7 @@ pub use connection::door::Status;
 pub use connection::lane::Lane;
 pub use connection::local::Local;
 pub use connection::options::Options;
+pub use connection::settings::Connect;
 pub use connection::shared::Shared;
 pub use error::{Code, Error, Result};
 pub use events::announce::Announced;
@@ -62,8 +63,10 @@ pub use process::runtime;
 pub use record::{Fields, Record};
 pub use stream::range::Range;
 pub use stream::start::Start;
+pub use stream::tail::options::TailOptions;
 pub use stream::tail::{Gap, Tail, Tailed};
 pub use stream::trim::Trim;
+pub use stream::writers::Writers;
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -60,18 +60,24 @@ pub struct Client<D = Shared> {
 }
 
 impl Client<Shared> {
-    /// Connects.
+    /// Connects, as the option [`connect`](Options::connect) says: by default it waits for a server that is not there yet, for
+    /// at most `connect_timeout`.
     ///
     /// The client's driver runs on the tokio runtime of the caller and needs it for as long as the client is used.
     ///
-    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`], or
-    /// [`Code::Disconnected`] when the server cannot be reached within `connect_timeout`.
+    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`],
+    /// [`Code::UnsupportedServer`], with [`Code::Disconnected`] when the server cannot be reached within
+    /// `connect_timeout`, and with [`Code::Unavailable`] when it is there and does not serve. With
+    /// [`Connect::Lazy`](crate::Connect::Lazy) only with [`Code::InvalidOption`] and [`Code::Tls`]: what else there is, the
+    /// calls answer, [`Client::status`] and [`Client::notices`].
     ///
     /// [`Code::InvalidOption`]: crate::Code::InvalidOption
     /// [`Code::Tls`]: crate::Code::Tls
     /// [`Code::Auth`]: crate::Code::Auth
     /// [`Code::VersionFence`]: crate::Code::VersionFence
+    /// [`Code::UnsupportedServer`]: crate::Code::UnsupportedServer
     /// [`Code::Disconnected`]: crate::Code::Disconnected
+    /// [`Code::Unavailable`]: crate::Code::Unavailable
     pub async fn connect(options: &Options) -> Result<Self> {
         Shared::connect(options.settings()?).await.map(Self::new)
     }
@@ -158,7 +164,10 @@ impl<D: Door> Client<D> {
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {
-            Err(Refusal::NoLease | Refusal::Forked) => self.door.run(Ok(Minted::default())),
+            // The server is asked for a lease, or for its time, first.
+            Err(Refusal::NoLease | Refusal::Ahead(_) | Refusal::Forked) => {
+                self.door.run(Ok(Minted::default()))
+            }
             minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),
         }
     }

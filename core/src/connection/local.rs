@@ -11,11 +11,13 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, too_late};
-use super::settings::Settings;
+use super::door::{Door, Status, closed, no_connection, too_late};
+use super::outage::{FirstAttempts, Outage};
+use super::settings::{Connect, Settings};
 use super::shared::Shared;
 use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
+use crate::notice::Board;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
@@ -62,15 +64,21 @@ struct State {
     /// In the hands of the leader while there is one.
     connection: Option<Connection>,
     led: bool,
+    /// Whether the client has been connected before.
+    before: bool,
+    outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
 }
 
 impl Local {
-    /// Connects on the caller's thread.
+    /// Connects on the caller's thread, as the option `connect` says.
     pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
-        let deadline = Instant::now() + settings.connect_timeout;
-        let connection = Connection::open(&settings, &Host::new(&interrupt), deadline)?;
+        let connection = Self::first(&settings, &Host::new(&interrupt))?;
+        let mut outage = Outage::default();
+        if connection.is_some() {
+            outage.connected(&settings);
+        }
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
         Ok(Self(Arc::new(Inner {
@@ -79,8 +87,10 @@ impl Local {
             given_up,
             state: Mutex::new(State {
                 line: settings.line(),
-                connection: Some(connection),
+                before: connection.is_some(),
+                connection,
                 led: false,
+                outage,
                 cause: None,
             }),
             idle: Condvar::new(),
@@ -95,6 +105,21 @@ impl Local {
         let deadline = Instant::now() + inner.settings.timeout;
         let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
         Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
+    }
+
+    /// The first connection; nothing where it is not waited for.
+    fn first(settings: &Settings, host: &Host<'_>) -> Result<Option<Connection>> {
+        if settings.connect == Connect::Lazy {
+            return Ok(None);
+        }
+        let mut attempts = FirstAttempts::new(settings);
+        loop {
+            match Connection::open(settings, host, attempts.deadline()) {
+                Ok(connection) => return Ok(Some(connection)),
+                Err(error) if host.says_stop() => return Err(error),
+                Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
+            }
+        }
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -134,6 +159,7 @@ impl Local {
             state.line.abandon(&closed())
         };
         abandoned.tell();
+        inner.settings.notices.end();
         count
     }
 }
@@ -160,7 +186,9 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        let connect = || Shared::connect(self.0.settings.beside());
+        // What is told of the connection is that of the client's own, and so is the lease.
+        let settings = || Settings { notices: Board::new(), ..self.0.settings.beside() };
+        let connect = || Shared::connect(settings());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -203,8 +231,12 @@ impl Door for Local {
 
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
-        let connected = self.0.origin.is_here() && self.0.state().cause.is_none();
-        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
+        let known = self.0.origin.check().map(|()| {
+            let state = self.0.state();
+            (state.before && state.cause.is_none(), state.cause.clone())
+        });
+        let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
+        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
     }
 }
 
@@ -263,13 +295,16 @@ impl Drop for Inner {
         state.line.close(closed());
         if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
             let entries = state.line.take(PIPELINE);
+            connection.output.clear(KEPT);
             let outgoing = Outgoing::prepare(entries, &self.settings.minter, &mut connection.output);
             let until = Instant::now() + BlockingSocket::STEP;
             let patience = Patience { host: &host, stall: BlockingSocket::STEP, until };
             if !outgoing.is_empty() {
+                // What could not be given back ends by itself.
                 let _ = connection.write(&patience);
             }
         }
+        self.settings.notices.end();
     }
 }
 
@@ -393,7 +428,27 @@ impl<'a> Lead<'a> {
 
     fn broke(&self, error: Error) {
         self.inner.broken();
-        self.inner.state().cause = Some(error);
+        self.failed(error, Some(Duration::ZERO));
+    }
+
+    fn connected(&self) {
+        let mut state = self.inner.state();
+        state.cause = None;
+        state.outage.connected(&self.inner.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
+    fn failed(&self, cause: Error, next: Option<Duration>) {
+        self.inner.on_line(|state| {
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.inner.settings, &cause, next) {
+                true => state.line.refuse(|| no_connection(&cause)),
+                false => Abandoned::default(),
+            }
+        });
     }
 
     /// One attempt to connect, and after a failed one a wait.
@@ -401,8 +456,7 @@ impl<'a> Lead<'a> {
         match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
             Ok(connection) => {
                 self.connection = Some(connection);
-                self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-                self.inner.state().cause = None;
+                self.connected();
             }
             Err(error) => {
                 if error.code() == Code::VersionFence {
@@ -410,15 +464,14 @@ impl<'a> Lead<'a> {
                         state.line.close(error.clone());
                         state.line.abandon(&error).1
                     });
+                    self.failed(error, None);
                     return;
                 }
-                self.inner.state().cause = Some(error);
-                let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
-                while !caller.host.says_stop() {
-                    match until.saturating_duration_since(Instant::now()) {
-                        Duration::ZERO => break,
-                        left => thread::sleep(left.min(BlockingSocket::STEP)),
-                    }
+                let wait = self.backoff.wait();
+                self.failed(error, Some(wait));
+                // Whoever waited for nothing but the refusal has been told.
+                if !self.inner.state().line.is_empty() {
+                    caller.host.sleep_until((Instant::now() + wait).min(caller.deadline));
                 }
             }
         }

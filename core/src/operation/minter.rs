@@ -4,8 +4,10 @@ use crate::clock::{Clock, Wall, boot_ns};
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::mint::{Mint, MintCell, Refusal};
+use crate::operation::server_clock::ServerClock;
 use crate::process::Origin;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Makes the ids of appends while the client holds its node, and refuses while this host's clock is too far ahead of the
@@ -24,16 +26,10 @@ pub struct Minter {
     /// The last instant, in Unix milliseconds, that may be minted.
     limit: AtomicU64,
     max_ahead_ms: Option<u64>,
-    /// Server time minus the time of [`boot_ns`], in milliseconds.
-    server: AtomicI64,
+    server: Arc<ServerClock>,
     /// Who asks: the client, in whatever process and on whatever connection.
     owner: String,
 }
-
-/// The server's clock was never read.
-const UNKNOWN: i64 = i64::MIN;
-
-const NS_PER_MS: u64 = 1_000_000;
 
 impl Minter {
     /// One that needs no lease: it mints with the mint's node for ever, or never without one.
@@ -69,7 +65,7 @@ impl Minter {
             deadline: AtomicU64::new(0),
             limit: AtomicU64::new(0),
             max_ahead_ms: max_ahead.map(|ahead| ahead.as_millis() as u64),
-            server: AtomicI64::new(UNKNOWN),
+            server: Arc::new(ServerClock::new()),
             owner: ulid::Ulid::generate().to_string(),
         }
     }
@@ -81,21 +77,19 @@ impl Minter {
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.
     pub(crate) fn set_server_time(&self, ms: u64, at: Instant) {
-        let then = (boot_ns() / NS_PER_MS).saturating_sub(at.elapsed().as_millis() as u64);
-        self.server.store((ms as i64).saturating_sub(then as i64), Ordering::Relaxed);
+        self.server.set(ms, at);
+    }
+
+    /// The server's clock, by which ids that are ahead are refused.
+    pub(crate) fn server_clock(&self) -> &Arc<ServerClock> {
+        &self.server
     }
 
     /// The server's time at an instant of [`boot_ns`], with the last instant that may be minted then.
     #[inline]
     fn bound(&self, boot_ns: u64) -> Option<(u64, u64)> {
-        let bound = self.max_ahead_ms?;
-        match self.server.load(Ordering::Relaxed) {
-            UNKNOWN => None,
-            offset => {
-                let server = offset.saturating_add((boot_ns / NS_PER_MS) as i64).max(0) as u64;
-                Some((server, server.saturating_add(bound)))
-            }
-        }
+        let server = self.server.at(boot_ns).filter(|_| self.max_ahead_ms.is_some())?;
+        Some((server, server.saturating_add(self.max_ahead_ms?)))
     }
 
     /// Makes one id. Fails with `clock_ahead` while the id's instant would be ahead of the server's clock by more than the

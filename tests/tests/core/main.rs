@@ -5,6 +5,7 @@
 mod append;
 mod batch;
 mod cancel;
+mod cancelled;
 mod connection;
 mod consumer;
 mod consumer_faults;
@@ -17,11 +18,13 @@ mod groups;
 mod listener;
 mod listener_faults;
 mod nodes;
+mod pages;
 mod read;
 mod sequenced;
 mod sequencer_law;
 mod tail;
 mod trim;
+mod writers;
 
 use echomq::{Client, Options, Stream};
 use echomq_tests::{Kind, Plain, Server};

@@ -3,10 +3,12 @@
 use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
+use crate::operation::server_clock::ServerClock;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ impl Entry {
         operation: O,
         promise: Promise<O::Reply>,
     ) -> Self {
-        let task = Box::new(Running { operation, promise: Some(promise) });
+        let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
         Self { age, weight, deadline, lost: false, task }
     }
 }
@@ -193,6 +195,15 @@ pub(super) trait Task: Send {
 struct Running<O: Operation> {
     operation: O,
     promise: Option<Promise<O::Reply>>,
+    time: Time,
+}
+
+/// Whether the server was asked for its time, which it is before an id is refused for being ahead of it.
+enum Time {
+    NotAsked,
+    /// It is on its way instead of the operation's own commands.
+    Asked(Arc<ServerClock>, Instant),
+    Answered,
 }
 
 impl<O: Operation> Running<O> {
@@ -222,7 +233,15 @@ impl<O: Operation> Task for Running<O> {
                 Sending::Sent
             }
             Err(error) if error.code() == Code::NodeLeaseLost && self.operation.mints() => Sending::Held,
+            Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
+                self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
+                commands.command(1).arg("TIME");
+                Sending::Sent
+            }
             Err(error) => {
+                if error.code() == Code::ClockAhead {
+                    minter.server_clock().refused(&error);
+                }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
                 Sending::Ended
@@ -235,6 +254,18 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> After {
+        if let Time::Asked(clock, asked) = &self.time {
+            if let Some(why) = replies.iter().find_map(reply::unavailable) {
+                self.time = Time::NotAsked;
+                return After::Later(why);
+            }
+            // A server that does not tell its time leaves it as it was known before.
+            if let Some(Ok(ms)) = replies.into_iter().next().map(reply::server_time) {
+                clock.set(ms, *asked);
+            }
+            self.time = Time::Answered;
+            return After::Again;
+        }
         let step = match replies.iter().find_map(reply::unavailable) {
             Some(why) => self.operation.unavailable(replies, why),
             None => self.operation.answered(replies),
@@ -243,6 +274,11 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn lost(&mut self) -> After {
+        if matches!(self.time, Time::Asked(..)) {
+            // Nothing of its own was on its way.
+            self.time = Time::NotAsked;
+            return After::Again;
+        }
         let step = self.operation.lost();
         self.step(step)
     }
