@@ -90,15 +90,17 @@ class Client {
   }
 
   /**
-   * Makes one id, for {@link Stream.appendId}.
+   * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
+   * node, which takes the server.
    *
-   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
-   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
+   * Fails with `clock_ahead`, with `node_lease_lost` where no node is free, with `node_conflict` where another process has the
+   * one given and `onNodeConflict` says so, and with `mint_exhausted`.
    *
+   * @param {import('./stream').CallOptions} [options]
    * @returns {Promise<string>}
    */
-  mint() {
-    return call((slot) => this.#native.mint(slot));
+  mint(options) {
+    return call((slot) => this.#native.mint(slot), options?.signal);
   }
 
   /**

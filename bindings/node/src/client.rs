@@ -76,7 +76,7 @@ impl NativeClient {
         Ok(NativeEvents::new(events, self.queue.clone()))
     }
 
-    /// Makes one id, once the client has a node.
+    /// Makes one id; answers it.
     #[napi(catch_unwind)]
     pub fn mint(&self, slot: u32) {
         Ticket::new(&self.queue, slot).answer_with(self.client.mint());

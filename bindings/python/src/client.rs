@@ -51,11 +51,11 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(queue.py(), &error))
     }
 
-    /// Makes one id, for ``append_id``. It is there at once while the client has its node; otherwise the client leases one
-    /// first.
+    /// Makes one id, for ``append_id``. It is there at once while the client has its node; the first one leases a node,
+    /// which takes the server.
     ///
-    /// Fails with ``NodeLeaseLostError`` where no node is free or the server cannot be reached in time, ``ClockAheadError``
-    /// and ``MintExhaustedError``.
+    /// Fails with ``ClockAheadError``, with ``NodeLeaseLostError`` where no node is free, with ``NodeConflictError`` where
+    /// another process has the one given and ``on_node_conflict`` says so, and with ``MintExhaustedError``.
     fn mint(&self, py: Python<'_>) -> PyResult<String> {
         wait(py, || self.0.mint()).map(String::from)
     }

@@ -155,7 +155,8 @@ impl<D: Door> Client<D> {
 
     /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
     ///
-    /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server.
+    /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server; and
+    /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
     ///
     /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
     /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
@@ -164,8 +165,7 @@ impl<D: Door> Client<D> {
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {
-            // The server is asked for a lease, or for its time, first.
-            Err(Refusal::NoLease | Refusal::Ahead(_) | Refusal::Forked) => {
+            Err(Refusal::NoLease | Refusal::Forked | Refusal::Ahead(_)) => {
                 self.door.run(Ok(Minted::default()))
             }
             minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),

@@ -17,7 +17,6 @@ use super::settings::{Connect, Settings};
 use super::shared::Shared;
 use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
-use crate::notice::Board;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
@@ -100,13 +99,6 @@ impl Local {
         })))
     }
 
-    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
-        let inner = &*self.0;
-        let deadline = Instant::now() + inner.settings.timeout;
-        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
-        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
-    }
-
     /// The first connection; nothing where it is not waited for.
     fn first(settings: &Settings, host: &Host<'_>) -> Result<Option<Connection>> {
         if settings.connect == Connect::Lazy {
@@ -120,6 +112,13 @@ impl Local {
                 Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
             }
         }
+    }
+
+    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
+        let inner = &*self.0;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -186,9 +185,7 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        // What is told of the connection is that of the client's own, and so is the lease.
-        let settings = || Settings { notices: Board::new(), ..self.0.settings.beside() };
-        let connect = || Shared::connect(settings());
+        let connect = || Shared::connect(self.0.settings.beside());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();

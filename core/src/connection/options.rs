@@ -302,7 +302,8 @@ impl Options {
         let minter = Arc::new(Minter::leased(self.clock, node, self.max_clock_ahead));
         let notices = Board::new();
         let board = notices.clone();
-        minter.server_clock().tell(move |error| board.post(Notice::of_error(NoticeKind::ClockAhead, error)));
+        let tell = move |error: &Error| board.post(Notice::of_error(NoticeKind::ClockAhead, error));
+        minter.server_clock().tell(tell);
         let board = notices.clone();
         let tell = move |told| {
             board.post(match told {
@@ -435,8 +436,9 @@ mod tests {
     fn every_named_option_is_taken_by_name_and_documented() {
         let mut options = Options::new("redis://h").unwrap();
         for name in Options::NAMES {
-            let values = ["7", "2", "1000", "warn", "echomq:2.0.0", "lazy"];
-            let accepted = values.iter().any(|value| options.set(name, value).is_ok());
+            let accepted = ["7", "2", "1000", "warn", "echomq:2.0.0", "lazy"]
+                .iter()
+                .any(|value| options.set(name, value).is_ok());
             assert!(accepted, "{name}");
         }
         let rows = include_str!("options.rs").lines().filter(|line| line.starts_with("/// | `"));

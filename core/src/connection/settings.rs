@@ -51,12 +51,12 @@ pub struct Settings {
     pub(crate) claim_version: Option<String>,
     /// What makes the client's ids, on whichever of its connections they leave.
     pub(crate) minter: Arc<Minter>,
+    /// Whether a server has greeted the client before.
+    pub(crate) greeted: Arc<AtomicBool>,
     /// The right to make them.
     pub(crate) lease: Arc<Lease>,
     /// Whether the connection is one beside the client's, which keeps the lease when it ends.
     pub(crate) beside: bool,
-    /// Whether a server has greeted the client before.
-    pub(crate) greeted: Arc<AtomicBool>,
     /// Where the client's notices wait.
     pub(crate) notices: Board,
     pub(crate) timeout: Duration,
@@ -69,16 +69,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those of a connection beside the client's.
-    pub(crate) fn beside(&self) -> Self {
-        Self { beside: true, ..self.clone() }
-    }
-
-    /// The line of one of the client's connections.
-    pub(crate) fn line(&self) -> Line {
-        Line::leasing(self.max_in_flight, self.lease.clone(), !self.beside)
-    }
-
     /// The password for one connection, asked for where it is asked for each time. Fails with `auth`.
     pub(crate) async fn password(&self) -> Result<Option<String>> {
         match &self.password {
@@ -100,5 +90,15 @@ impl Settings {
         if let Some(eviction) = &greeting.eviction {
             self.notices.post(eviction.clone());
         }
+    }
+
+    /// Those of a connection beside the client's. What is told of the connection is that of the client's own.
+    pub(crate) fn beside(&self) -> Self {
+        Self { beside: true, notices: Board::new(), ..self.clone() }
+    }
+
+    /// The line of one of the client's connections.
+    pub(crate) fn line(&self) -> Line {
+        Line::leasing(self.max_in_flight, self.lease.clone(), !self.beside)
     }
 }

@@ -8,7 +8,9 @@ use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::snowflake::{EPOCH_MS, MAX_NODE, MAX_TIMESTAMP, SEQUENCE_BITS, Snowflake};
 use crate::process::Origin;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 const NODES: usize = MAX_NODE as usize + 1;
 
@@ -91,12 +93,29 @@ pub(crate) enum MintCell {
     OfProcess(&'static Cell),
     /// The client's own.
     Own(Cell),
+    /// All clients of the process with this node whose clocks stand at the same instant share it.
+    Standing(Arc<Cell>),
 }
+
+/// The cells of clocks that stand still, by node and instant, for as long as somebody mints with them.
+static STANDING: Mutex<BTreeMap<(u16, u64), Weak<Cell>>> = Mutex::new(BTreeMap::new());
 
 impl MintCell {
     /// One that nobody else uses.
     pub(crate) fn own(node: u16) -> Self {
         Self::Own(Cell::of(node))
+    }
+
+    /// The one of a clock that stands at an instant. It pins ids, so no other clock moves it on.
+    pub(crate) fn standing(node: u16, ms: u64) -> Self {
+        let mut cells = STANDING.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.retain(|_, cell| cell.strong_count() > 0);
+        let known = cells.get(&(node, ms)).and_then(Weak::upgrade);
+        Self::Standing(known.unwrap_or_else(|| {
+            let cell = Arc::new(Cell::of(node));
+            cells.insert((node, ms), Arc::downgrade(&cell));
+            cell
+        }))
     }
 }
 
@@ -108,6 +127,7 @@ impl std::ops::Deref for MintCell {
         match self {
             Self::OfProcess(cell) => cell,
             Self::Own(cell) => cell,
+            Self::Standing(cell) => cell,
         }
     }
 }
@@ -391,6 +411,17 @@ mod tests {
         }
         cell.begin(7, 0);
         assert_eq!((cell.last_ms(), mint(T).unix_ms()), (0, T));
+    }
+
+    #[test]
+    fn clocks_that_stand_at_one_instant_share_a_cell_and_no_other_clock_moves_it() {
+        let sequence =
+            |cell: &MintCell, now| cell.mint_before(now, || Some(u64::MAX)).unwrap().snowflake().sequence();
+        let (one, two, later) =
+            (MintCell::standing(1007, T), MintCell::standing(1007, T), MintCell::standing(1007, T + 9));
+        assert_eq!([sequence(&one, T), sequence(&later, T + 9), sequence(&two, T)], [0, 0, 1]);
+        drop((one, two));
+        assert_eq!(sequence(&MintCell::standing(1007, T), T), 0);
     }
 
     #[test]

@@ -45,13 +45,11 @@ impl Minter {
 
     /// One that mints with a node that it is given, or is still to be given, once it is permitted to.
     ///
-    /// A clock that stands still pins ids, so its cell is its own: what another client of the process minted with that node
-    /// does not move it on.
     pub(crate) fn leased(clock: Clock, node: Option<Mint>, max_ahead: Option<Duration>) -> Self {
-        let cell = match node {
-            Some(node) if clock.standing_at().is_none() => node.cell(),
-            Some(node) => MintCell::own(node.node()),
-            None => MintCell::own(0),
+        let cell = match (node, clock.standing_at()) {
+            (Some(node), None) => node.cell(),
+            (Some(node), Some(ms)) => MintCell::standing(node.node(), ms),
+            (None, _) => MintCell::own(0),
         };
         Self::with(clock, cell, max_ahead)
     }
@@ -88,8 +86,9 @@ impl Minter {
     /// The server's time at an instant of [`boot_ns`], with the last instant that may be minted then.
     #[inline]
     fn bound(&self, boot_ns: u64) -> Option<(u64, u64)> {
-        let server = self.server.at(boot_ns).filter(|_| self.max_ahead_ms.is_some())?;
-        Some((server, server.saturating_add(self.max_ahead_ms?)))
+        let bound = self.max_ahead_ms?;
+        let server = self.server.at(boot_ns)?;
+        Some((server, server.saturating_add(bound)))
     }
 
     /// Makes one id. Fails with `clock_ahead` while the id's instant would be ahead of the server's clock by more than the

@@ -1,7 +1,7 @@
 //! The server's clock, as it was read last.
 //!
-//! Between two readings this host's monotonic clock goes on for it. That is wrong after the server's clock was set, so nothing
-//! is refused by it before the server was asked again.
+//! Between two readings this host's clock that counts suspends goes on for it. That is wrong after the server's clock was set,
+//! so nothing is refused by it before the server was asked again.
 
 use crate::clock::boot_ns;
 use crate::error::Error;
@@ -35,7 +35,7 @@ impl ServerClock {
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.
     pub(crate) fn set(&self, ms: u64, at: Instant) {
-        let then = boot_ns().saturating_sub(at.elapsed().as_nanos() as u64) / NS_PER_MS;
+        let then = (boot_ns() / NS_PER_MS).saturating_sub(at.elapsed().as_millis() as u64);
         self.offset.store((ms as i64).saturating_sub(then as i64), Ordering::Relaxed);
     }
 
@@ -48,8 +48,8 @@ impl ServerClock {
         }
     }
 
-    /// The server's time in Unix milliseconds, as far as it is known.
-    pub(crate) fn now(&self) -> Option<u64> {
+    /// The server's time in Unix milliseconds now.
+    fn now(&self) -> Option<u64> {
         self.at(boot_ns())
     }
 

@@ -95,10 +95,10 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(py, &error))
     }
 
-    /// Makes one id, for ``append_id``; see ``echomq.Client.mint``.
+    /// Makes one id, for ``append_id``. See ``echomq.Client.mint``.
     fn mint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (client, queue) = (self.connected(py)?, LoopQueue::current(py)?);
-        queue.answer(py, client.mint(), |py, id| Ok(PyString::new(py, id.as_str()).into_any().unbind()))
+        queue.answer(py, client.mint(), |py, id| Ok(String::from(id).into_pyobject(py)?.into_any().unbind()))
     }
 
     /// Sends any command of the server's; see ``echomq.Client.command``.
