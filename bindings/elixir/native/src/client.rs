@@ -105,7 +105,7 @@ fn status(connection: ResourceArc<Connection>) -> (bool, u64) {
     (status.connected, status.reconnects)
 }
 
-/// Makes one id.
+/// Makes one id, once the client has a node.
 #[rustler::nif]
 fn mint<'a>(env: Env<'a>, tag: Term<'a>, connection: ResourceArc<Connection>) -> NifResult<Term<'a>> {
     call(env, || Ok(answer(env, tag, connection.0.mint())))
