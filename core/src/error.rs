@@ -82,6 +82,12 @@ codes! {
     Tls = "tls",
     /// The right to mint with a node id is gone.
     NodeLeaseLost = "node_lease_lost",
+    /// Another process mints with the same node id.
+    NodeConflict = "node_conflict",
+    /// The server is there and could not serve until the deadline: it is loading, failing over, read-only or busy.
+    Unavailable = "unavailable",
+    /// The server is older than the bus needs: Valkey 7.2 or Redis 7.0.
+    UnsupportedServer = "unsupported_server",
     /// The 41 bits of an id's timestamp are used up.
     MintExhausted = "mint_exhausted",
     /// The object store failed.
@@ -125,11 +131,19 @@ struct Parts {
     subject: Option<String>,
     id: Option<String>,
     top: Option<String>,
+    cause: Option<Error>,
 }
 
 impl Error {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self(Box::new(Parts { code, message: message.into(), subject: None, id: None, top: None }))
+        Self(Box::new(Parts {
+            code,
+            message: message.into(),
+            subject: None,
+            id: None,
+            top: None,
+            cause: None,
+        }))
     }
 
     /// The key or name that the error is about. The first one given stays.
@@ -145,6 +159,15 @@ impl Error {
 
     pub(crate) fn with_top(mut self, top: impl Into<String>) -> Self {
         self.0.top = Some(top.into());
+        self
+    }
+
+    /// The error that led to this one. A cause that is given later stands below the first.
+    pub(crate) fn because(mut self, cause: Error) -> Self {
+        self.0.cause = Some(match self.0.cause.take() {
+            Some(nearer) => nearer.because(cause),
+            None => cause,
+        });
         self
     }
 
@@ -174,11 +197,24 @@ impl Error {
         self.0.top.as_deref()
     }
 
+    /// The error that led to this one, where there is one: why there was no connection, for example.
+    pub fn cause(&self) -> Option<&Error> {
+        self.0.cause.as_ref()
+    }
+
     /// Whether the same call may succeed later without any change by the caller.
     ///
     /// [`Code::UnknownOutcome`] is not among them: calling again could write a second record.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.0.code, Code::Disconnected | Code::Timeout | Code::Overloaded | Code::OutOfMemory)
+        matches!(
+            self.0.code,
+            Code::Disconnected
+                | Code::Timeout
+                | Code::Overloaded
+                | Code::OutOfMemory
+                | Code::NodeLeaseLost
+                | Code::Unavailable
+        )
     }
 }
 
@@ -198,7 +234,11 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.cause.as_ref().map(|cause| cause as _)
+    }
+}
 
 /// What a panic says.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> &str {
@@ -232,6 +272,16 @@ mod tests {
         let documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
         let ours: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(documented, ours);
+    }
+
+    #[test]
+    fn a_cause_is_the_source() {
+        let error = Error::new(Code::UnknownOutcome, "nobody knows")
+            .because(Error::new(Code::Disconnected, "no connection"))
+            .because(Error::new(Code::Tls, "no certificate"));
+        assert_eq!(error.cause().map(Error::code), Some(Code::Disconnected));
+        let source = std::error::Error::source(&error).and_then(std::error::Error::source);
+        assert_eq!(source.map(ToString::to_string).as_deref(), Some("tls: no certificate"));
     }
 
     #[test]

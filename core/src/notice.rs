@@ -1,4 +1,4 @@
-//! What a consumer or a listener tells beside what it hands out.
+//! What a client, a consumer or a listener tells beside what it hands out.
 
 use crate::error::{Code, Error};
 use crate::id::branded::EventId;
@@ -37,6 +37,16 @@ macro_rules! kinds {
 }
 
 kinds! {
+    /// The client's connection is open.
+    Connected = "connected",
+    /// The server's clock says that this host's is ahead by more than the bound: nothing is minted.
+    ClockAhead = "clock_ahead",
+    /// Another process mints with the client's node id.
+    NodeConflict = "node_conflict",
+    /// The client's node lease has run out: nothing is minted until it has one again.
+    NodeLeaseLost = "node_lease_lost",
+    /// The server evicts keys when it is full, streams and leases among them.
+    EvictionPolicy = "eviction_policy",
     /// The group had vanished, with what was pending in it, and was made again.
     GroupRecreated = "group_recreated",
     /// The data of a pending entry was trimmed away; the entry was acknowledged and is not handed out.
@@ -63,7 +73,7 @@ impl fmt::Display for NoticeKind {
     }
 }
 
-/// Something that a consumer tells beside its deliveries, or a listener beside its events (`docs/protocol.md` §6 and §7).
+/// Something that a client tells, a consumer beside its deliveries, or a listener beside its events (`docs/protocol.md` §10).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Notice {
     kind: NoticeKind,
@@ -85,6 +95,13 @@ impl Notice {
 
     pub(crate) fn of_entry(kind: NoticeKind, entry_id: EntryId, message: impl Into<String>) -> Self {
         Self { entry_id: Some(entry_id), id: EventId::try_from(entry_id).ok(), ..Self::new(kind, message) }
+    }
+
+    /// Says more.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.message.push_str("; ");
+        self.message.push_str(more);
+        self
     }
 
     pub(crate) fn with_attempts(self, attempts: u64) -> Self {
@@ -166,8 +183,8 @@ impl Board {
     }
 }
 
-/// The notices of a consumer or a listener, made by [`Consumer::notices`](crate::Consumer::notices) and
-/// [`Listener::notices`](crate::Listener::notices).
+/// The notices of a client, a consumer or a listener, made by [`Client::notices`](crate::Client::notices),
+/// [`Consumer::notices`](crate::Consumer::notices) and [`Listener::notices`](crate::Listener::notices).
 ///
 /// The last 1 024 wait to be taken; each is taken once, by whoever asks first.
 #[derive(Clone)]

@@ -5,7 +5,6 @@ use super::settings::Settings;
 use super::socket::failure;
 use crate::error::{Code, Error, Result};
 use crate::operation::command::{Command, Reply};
-use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use redis::Value;
@@ -31,7 +30,6 @@ const MARGIN: Duration = Duration::from_secs(5);
 /// ```
 pub struct Lane {
     settings: Settings,
-    minter: Minter,
     link: Option<Link>,
     /// Replies to what was sent by [`Lane::send`] that nobody has taken yet.
     received: Vec<Value>,
@@ -39,9 +37,8 @@ pub struct Lane {
 
 impl Lane {
     pub(crate) async fn open(settings: Settings) -> Result<Self> {
-        let minter = settings.minter();
-        let link = Link::open(&settings, &minter).await?;
-        Ok(Self { minter, settings, link: Some(link), received: Vec::new() })
+        let link = Link::open(&settings).await?;
+        Ok(Self { settings, link: Some(link), received: Vec::new() })
     }
 
     /// Sends one command that makes the server wait for at most `wait`, and gives its reply.
@@ -72,7 +69,7 @@ impl Lane {
         let mut link = self.link.take().ok_or_else(lane_closed)?;
         loop {
             let mut commands = Packed::default();
-            operation.prepare(&self.minter)?;
+            operation.prepare(&self.settings.minter)?;
             operation.commands(&mut commands);
             match timeout(wait + MARGIN, link.request(&commands)).await {
                 Err(_) => {
@@ -81,7 +78,7 @@ impl Lane {
                 }
                 Ok(Err(error)) => match operation.lost() {
                     Step::Done(answer) => return answer,
-                    Step::Again => return Err(failure(&self.settings.endpoint, &error)),
+                    Step::Again | Step::Later(_) => return Err(failure(&self.settings.endpoint, &error)),
                 },
                 Ok(Ok(replies)) => {
                     if let Step::Done(answer) = operation.answered(replies) {

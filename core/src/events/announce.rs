@@ -60,10 +60,7 @@ impl<A: Operation<Reply = EventId>> Announce<A> {
     }
 
     fn published(id: EventId, step: Step<u64>) -> Step<Announced> {
-        match step {
-            Step::Done(published) => Step::Done(Ok(Announced { id, published })),
-            Step::Again => Step::Again,
-        }
+        step.then(|published| Step::Done(Ok(Announced { id, published })))
     }
 }
 
@@ -77,6 +74,10 @@ impl<A: Operation<Reply = EventId>> Operation for Announce<A> {
         }
     }
 
+    fn mints(&self) -> bool {
+        self.publish.is_none() && self.append.mints()
+    }
+
     fn commands(&self, commands: &mut Packed) {
         match &self.publish {
             None => self.append.commands(commands),
@@ -86,20 +87,21 @@ impl<A: Operation<Reply = EventId>> Operation for Announce<A> {
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
         match &mut self.publish {
-            None => match self.append.answered(replies) {
-                Step::Done(appended) => self.then_publish(appended),
-                Step::Again => Step::Again,
-            },
+            None => self.append.answered(replies).then(|appended| self.then_publish(appended)),
             Some((id, publish)) => Self::published(*id, publish.answered(replies)),
+        }
+    }
+
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        match &mut self.publish {
+            None => self.append.unavailable(replies, why).then(|appended| self.then_publish(appended)),
+            Some((id, publish)) => Self::published(*id, publish.unavailable(replies, why)),
         }
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
         match &mut self.publish {
-            None => match self.append.lost() {
-                Step::Done(appended) => self.then_publish(appended),
-                Step::Again => Step::Again,
-            },
+            None => self.append.lost().then(|appended| self.then_publish(appended)),
             Some((id, publish)) => Self::published(*id, publish.lost()),
         }
     }

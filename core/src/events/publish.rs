@@ -80,7 +80,7 @@ mod tests {
     fn answered(reply: &[u8]) -> Result<u64> {
         match publish().answered(vec![redis::parse_redis_value(reply).unwrap()]) {
             Step::Done(answer) => answer,
-            Step::Again => panic!("an event is sent once"),
+            other => panic!("an event is sent once: {other:?}"),
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(operation.abandon(why()).unwrap_err().code(), Code::UnknownOutcome);
         match operation.lost() {
             Step::Done(answer) => assert_eq!(answer.unwrap_err().code(), Code::UnknownOutcome),
-            Step::Again => panic!("an event is sent once"),
+            other => panic!("an event is sent once: {other:?}"),
         }
     }
 }

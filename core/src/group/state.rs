@@ -2,6 +2,8 @@
 //!
 //! It does no I/O and reads no clock, so the rules of `docs/protocol.md` §6 are tested on it alone.
 
+mod room;
+
 use super::acknowledgements::Acknowledgements;
 use super::options::ConsumerOptions;
 use super::scan::Scan;
@@ -9,6 +11,7 @@ use super::suspects::Suspects;
 use crate::error::Error;
 use crate::id::entry_id::EntryId;
 use crate::record::Record;
+use crate::stream::page_size::PageSize;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -21,6 +24,8 @@ use std::time::Instant;
 pub(super) struct Fetched {
     pub(super) record: Record,
     pub(super) attempts: u64,
+    /// About how many bytes it has.
+    bytes: usize,
     /// The value that keeps its order, as a hash.
     order: Option<u64>,
 }
@@ -70,12 +75,15 @@ pub(super) struct Settled {
 /// See the module.
 pub(super) struct State {
     count: usize,
+    pages: PageSize,
     concurrency: usize,
     order_by: Option<Arc<[u8]>>,
     phase: Phase,
     error: Option<Error>,
     paused: bool,
     buffer: VecDeque<Fetched>,
+    /// How many bytes the buffer has.
+    bytes: usize,
     hand: HashMap<EntryId, InHand>,
     /// For each worker, how many entries it took and has not begun.
     lent: Vec<usize>,
@@ -98,12 +106,14 @@ impl State {
     pub(super) fn new(options: &ConsumerOptions) -> Self {
         Self {
             count: options.count,
+            pages: PageSize::new(options.count, options.page_bytes),
             concurrency: options.concurrency,
             order_by: options.order_by.clone(),
             phase: Phase::Running,
             error: None,
             paused: false,
             buffer: VecDeque::new(),
+            bytes: 0,
             hand: HashMap::new(),
             lent: vec![0; options.concurrency],
             busy: HashMap::new(),
@@ -117,65 +127,7 @@ impl State {
         }
     }
 
-    // Fetching.
-
-    /// How many entries are held ahead of the handlers, or about to be.
-    fn ahead(&self) -> usize {
-        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved() + self.reading
-    }
-
-    /// How many entries to fetch now: none while enough are held ahead of the handlers.
-    pub(super) fn room(&self) -> usize {
-        let ahead = self.ahead();
-        let enough = ahead > self.count / 2 && ahead >= self.wanted;
-        if self.paused || self.phase != Phase::Running || enough {
-            0
-        } else {
-            self.count.saturating_sub(ahead)
-        }
-    }
-
-    /// How many new entries another read is to ask for: half of what may be held, so that the server works on the next
-    /// read while the entries of the last one are handled. One place is left to the scan for idle entries.
-    fn read_size(&self) -> usize {
-        if self.paused || self.phase != Phase::Running {
-            return 0;
-        }
-        let ahead = self.ahead();
-        let spare = usize::from(self.count > 1 && self.wanted < self.count);
-        let room = self.count.saturating_sub(ahead + spare);
-        let worth_it = 2 * (room + spare) >= self.count
-            || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
-        if worth_it { room.min(self.count.div_ceil(2)) } else { 0 }
-    }
-
-    /// A read is sent: how many entries it is to ask for. Nothing while there is no room.
-    pub(super) fn begin_read(&mut self) -> Option<usize> {
-        let size = self.read_size();
-        self.reading += size;
-        (size > 0).then_some(size)
-    }
-
-    /// A read was answered, or will not be.
-    pub(super) fn end_read(&mut self, size: usize) {
-        self.reading -= size;
-    }
-
-    /// Whether anything can be fetched: by a reader, and by the scan where there is something that waits for it.
-    fn rooms(&self) -> [bool; 2] {
-        [self.room() > 0 || self.read_size() > 0, self.scan.waits() && self.scan_room() > 0]
-    }
-
-    /// Whether there is room now for what had none before.
-    fn has_room_again(&self, [read, scan]: [bool; 2]) -> bool {
-        let [reads, scans] = self.rooms();
-        (!read && reads) || (!scan && scans)
-    }
-
-    /// How many entries to fetch now that were delivered before.
-    pub(super) fn redelivery_room(&self) -> usize {
-        self.suspects.limit(self.room(), |entry_id| self.hand.contains_key(entry_id))
-    }
+    // What is held.
 
     /// Which entries the consumer holds, ahead of its handlers or in their hands.
     pub(super) fn held(&self) -> HashSet<EntryId> {
@@ -194,25 +146,27 @@ impl State {
     pub(super) fn put(&mut self, entries: impl IntoIterator<Item = (Record, u64)>) {
         for (record, attempts) in entries {
             self.suspects.fetched(record.entry_id(), attempts);
+            let bytes = record.size();
+            self.bytes += bytes;
             let order = self.order_by.as_ref().and_then(|field| record.get(field)).map(|value| {
                 let mut hasher = DefaultHasher::new();
                 value.hash(&mut hasher);
                 hasher.finish()
             });
-            self.buffer.push_back(Fetched { record, attempts, order });
+            self.buffer.push_back(Fetched { record, attempts, bytes, order });
         }
     }
 
     // Handing out.
 
-    /// Up to `max` entries for a taker, and whether the engine is to be woken; nothing while there is none for it.
+    /// Up to `max` entries for a taker, at least one, and whether the engine is to be woken; nothing while there is none for it.
     pub(super) fn take(&mut self, taker: Taker, max: usize) -> Option<(Taken, bool)> {
         match self.phase {
             Phase::Running if self.paused => return None,
             Phase::Running => {}
             Phase::Stopping(_) | Phase::Ended => return Some((Taken::End(self.error.take()), false)),
         }
-        let rooms = self.rooms();
+        let (rooms, max) = (self.rooms(), max.max(1));
         let entries: Vec<Fetched> = match taker {
             Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
             Taker::Batch(worker) => self.take_for(worker, max),
@@ -224,6 +178,7 @@ impl State {
         if entries.is_empty() {
             return None;
         }
+        self.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
         let worker = match taker {
             Taker::Anyone => None,
             Taker::Worker(worker) | Taker::Batch(worker) => Some(worker),
@@ -301,6 +256,15 @@ impl State {
     /// How many entries there are for a batch to take.
     pub(super) fn available(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Whether a batch has all that it wants, or all that can be held for it.
+    pub(super) fn batch_is_whole(&self, most: usize) -> bool {
+        let full = !self.paused
+            && !self.buffer.is_empty()
+            && self.reading + self.scan.reserved() == 0
+            && self.read_size() == 0;
+        self.buffer.len() >= most || full || self.is_over()
     }
 
     /// Whether a taker need not wait any longer for what it has not got.
@@ -441,35 +405,6 @@ impl State {
         self.attention |= self.scan.call_back(entry_id, at);
     }
 
-    // The scan for idle entries.
-
-    /// Where a scan is to begin and how many entries it may bring; nothing while none is wanted, there is no room, or one
-    /// is under way.
-    pub(super) fn begin_scan(&mut self, now: Instant, beat: bool) -> Option<(EntryId, usize)> {
-        if !self.scan.is_wanted(now, beat) {
-            return None;
-        }
-        let count = self.scan_room();
-        (count > 0).then(|| (self.scan.begin(now, count), count))
-    }
-
-    /// How many entries a scan may bring.
-    fn scan_room(&self) -> usize {
-        if self.paused || self.phase != Phase::Running {
-            return 0;
-        }
-        // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
-        let reading = if self.count == 1 { self.reading } else { 0 };
-        let count = self.count.saturating_sub(self.ahead() - reading);
-        self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id))
-    }
-
-    /// A scan ended, there and with so many entries, or failed.
-    pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize)>) {
-        self.scan.end(found);
-        self.attention = true;
-    }
-
     // Times.
 
     /// When acknowledgements are to be sent, and when the next failed entry is to come back.
@@ -514,6 +449,7 @@ impl State {
 
     /// Lets go of everything that was not handed out.
     pub(super) fn take_unused(&mut self) -> Vec<EntryId> {
+        self.bytes = 0;
         mem::take(&mut self.buffer).into_iter().map(|entry| entry.record.entry_id()).collect()
     }
 

@@ -5,12 +5,15 @@
 //! on the caller's own thread. So each rule is written once and tested without a server.
 
 pub(crate) mod command;
+pub(crate) mod lease;
 pub(crate) mod line;
 pub(crate) mod minter;
 pub(crate) mod monitor;
 #[cfg(test)]
 mod monitor_tests;
 pub(crate) mod pending;
+pub(crate) mod server_clock;
+pub(crate) mod wakers;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;
@@ -29,6 +32,19 @@ pub enum Step<T> {
     Done(Result<T>),
     /// There is more to ask.
     Again,
+    /// The server cannot serve now, for this reason, and has not applied what was asked: ask again after a pause.
+    Later(Error),
+}
+
+impl<T> Step<T> {
+    /// Goes on with the answer of an operation that is over.
+    pub(crate) fn then<U>(self, next: impl FnOnce(Result<T>) -> Step<U>) -> Step<U> {
+        match self {
+            Self::Done(answer) => next(answer),
+            Self::Again => Step::Again,
+            Self::Later(why) => Step::Later(why),
+        }
+    }
 }
 
 /// One thing that the bus does on the wire, as a state machine.
@@ -48,8 +64,21 @@ pub trait Operation: Send + 'static {
     /// Adds the commands of the next round, at least one.
     fn commands(&self, commands: &mut Packed);
 
+    /// Whether an id is minted for it when it is sent, which needs a node.
+    fn mints(&self) -> bool {
+        false
+    }
+
     /// Reads the answers to the commands of this round, one each.
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply>;
+
+    /// At least one command was refused because the server cannot serve now (`docs/protocol.md` §4); that one was not applied.
+    ///
+    /// An operation that sends one command, or only reads, asks for all of it again.
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        let _ = replies;
+        Step::Later(why)
+    }
 
     /// The connection broke after the commands were handed to it; nobody knows which of them were applied.
     ///

@@ -157,6 +157,10 @@ impl Operation for AppendBatchAtomic {
         Ok(())
     }
 
+    fn mints(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     fn commands(&self, commands: &mut Packed) {
         match (self.question, self.first()) {
             (Question::Lost | Question::Refused(_), Some(first)) => look_up(&self.key, first, commands),

@@ -21,7 +21,7 @@ defmodule EchoMQ.Error do
   @codes ~w(
     malformed_id kind invalid_name reserved_field too_large invalid_window invalid_option nonmonotonic stream_ahead
     clock_ahead unknown_outcome wrong_type no_group disconnected timeout overloaded out_of_memory version_fence auth tls
-    node_lease_lost mint_exhausted floor gone stale locked state closed server
+    node_lease_lost node_conflict unavailable unsupported_server mint_exhausted floor gone stale locked state closed server
   )a
 
   @typedoc """
@@ -47,6 +47,10 @@ defmodule EchoMQ.Error do
     * `:auth` - the server refused the user, the password or a permission
     * `:tls` - the TLS handshake or its certificates failed
     * `:node_lease_lost` - the right to make ids with a node id is gone
+    * `:node_conflict` - another process mints with the same node id
+    * `:unavailable` - the server is there and could not serve until the deadline: it is loading, failing over, read-only
+      or busy
+    * `:unsupported_server` - the server is older than the bus needs: Valkey 7.2 or Redis 7.0
     * `:mint_exhausted` - the bits of an id's instant are used up
     * `:floor` - the object store failed
     * `:gone`, `:stale`, `:locked`, `:state` - what the call names does not exist any more, was overtaken by another

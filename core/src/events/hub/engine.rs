@@ -12,7 +12,6 @@ use crate::connection::shared::{Attendance, Shared};
 use crate::connection::socket::failure;
 use crate::error::{Code, Error};
 use crate::events::publish::refused;
-use crate::operation::minter::Minter;
 use crate::record::packed::Packed;
 use crate::record::reply;
 use std::collections::{HashMap, VecDeque};
@@ -24,7 +23,6 @@ use tokio::time::{sleep, sleep_until};
 pub(super) struct Engine {
     inner: Arc<Inner>,
     settings: Settings,
-    minter: Minter,
     /// Has the client's closing wait for the engine.
     attendance: Option<Attendance>,
     /// It has ended by itself, and another one may be at work.
@@ -41,7 +39,7 @@ enum End {
 impl Engine {
     pub(super) fn new(inner: Arc<Inner>, door: &Shared) -> Self {
         let settings = door.settings().clone();
-        Self { inner, minter: settings.minter(), settings, attendance: Some(door.attend()), over: false }
+        Self { inner, settings, attendance: Some(door.attend()), over: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -63,7 +61,7 @@ impl Engine {
         let new_backoff = || Backoff::new(settings.reconnect_min, settings.reconnect_max);
         let mut backoff = new_backoff();
         loop {
-            let error = match self.unless_finished(Link::open(&settings, &self.minter)).await? {
+            let error = match self.unless_finished(Link::open(&settings)).await? {
                 Ok(link) => {
                     backoff = new_backoff();
                     match Connection::new(self.inner.clone(), link, &settings).serve().await {

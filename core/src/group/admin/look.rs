@@ -53,12 +53,11 @@ impl Operation for LookAtGroup {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        match self.look.answered(replies) {
-            Step::Again => Step::Again,
-            Step::Done(groups) => Step::Done(groups.and_then(|groups| {
+        self.look.answered(replies).then(|groups| {
+            Step::Done(groups.and_then(|groups| {
                 groups.into_iter().next().ok_or_else(|| no_group(&self.look.key, &self.group))
-            })),
-        }
+            }))
+        })
     }
 }
 

@@ -39,7 +39,7 @@ fn answer<O: Operation>(operation: &mut O, replies: &[&str]) -> Step<O::Reply> {
 fn done<T>(step: Step<T>) -> Result<T> {
     match step {
         Step::Done(answer) => answer,
-        Step::Again => panic!("there is more to ask"),
+        _ => panic!("there is more to ask"),
     }
 }
 
