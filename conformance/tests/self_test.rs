@@ -120,6 +120,7 @@ const NETWORK_FAULTS: &[(&str, &str, &str)] = &[
         "writers/many, with a clock that is behind",
         "(append_batch in broken): value 1",
     ),
+    ("fastest_clock", "writers/many, with a clock that is ahead", "(EVAL of the plain client): value 1 is %"),
     ("one_writer", "writers/in turns", "(writing): append"),
     ("acknowledge_unwritten", "writers/all at once", "was answered as written, and is not there"),
     ("lease_at_once", "leases/on the first mint", "the nodes [0] are leased, expected []"),

@@ -49,7 +49,7 @@ def choose(bus, connection, key, sequencer, candidate):
         raise bus.refusal(sequencer, error) from error
     given = (0, -1) if ms is None else (int(ms), int(seq))
     given = faults.known_to_sequencer(given)
-    return faults.sequenced(law.sequenced(candidate, last, given), candidate)
+    return faults.sequenced(law.sequenced(candidate, last, given, faults.server_ms(server)), candidate)
 
 
 def server_ms(connection):
