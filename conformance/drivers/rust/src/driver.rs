@@ -216,9 +216,11 @@ impl Driver {
         let client = self.client(&arguments.bytes()?)?;
         arguments.end()?;
         let leases = client.nodes().await?;
-        Ok(Answer::groups(leases.into_iter().map(|lease| {
-            Answer::default().text(lease.node).text(lease.owner).text(lease.left.as_millis())
-        })))
+        Ok(Answer::groups(
+            leases.into_iter().map(|lease| {
+                Answer::default().text(lease.node).text(lease.owner).text(lease.left.as_millis())
+            }),
+        ))
     }
 
     async fn append_batch(&self, mut arguments: Arguments<'_>) -> Answered {
