@@ -1,6 +1,7 @@
 # The Elixir driver of the conformance suite. It takes orders from the judge, a line each, carries them out as a user of
 # EchoMQ would, and answers with a line. It judges nothing.
 Code.require_file("codec.exs", __DIR__)
+Code.require_file("waits.exs", __DIR__)
 Code.require_file("listeners.exs", __DIR__)
 Code.require_file("readers.exs", __DIR__)
 
@@ -102,7 +103,7 @@ defmodule EchoMQ.Driver do
           error -> {error, %{handles | readers: Map.delete(handles.readers, name)}}
         end
 
-      {op, [name | arguments]} when op in ["next", "ack", "fail", "stop"] ->
+      {op, [name | arguments]} when op in ["next", "next_cancelled", "ack", "fail", "stop"] ->
         {answer, readers} = Readers.obey(handles.readers, op, name, arguments)
         {answer, %{handles | readers: readers}}
 
@@ -113,6 +114,9 @@ defmodule EchoMQ.Driver do
           # What had the name is closed all the same.
           error -> {error, %{handles | listeners: Map.delete(handles.listeners, name)}}
         end
+
+      {"next_cancelled", [name | arguments]} when is_map_key(handles.listeners, name) ->
+        {Listeners.obey(handles.listeners, "next_cancelled", name, arguments), handles}
 
       {op, [name | arguments]} when op in ["event", "cancelled"] ->
         {Listeners.obey(handles.listeners, op, name, arguments), handles}

@@ -53,16 +53,21 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
     end
 
     @impl GenStage
-    def handle_info({tag, {:ok, nil}}, %{tag: tag} = state) do
-      {:stop, %Error{code: :closed, message: "the consumer has ended", subject: state.consumer.group}, state}
+    def handle_info({tag, :ready}, %{tag: tag} = state) do
+      case PullConsumer.take(state.consumer, state.demand, 0) do
+        {:ok, messages} ->
+          state = %{state | demand: state.demand - length(messages), tag: nil}
+          {:noreply, Enum.map(messages, &message/1), ask(state)}
+
+        :stopped ->
+          error = %Error{code: :closed, message: "the consumer has ended", subject: state.consumer.group}
+          {:stop, error, state}
+
+        {:error, error} ->
+          {:stop, error, state}
+      end
     end
 
-    def handle_info({tag, {:ok, messages}}, %{tag: tag} = state) do
-      state = %{state | demand: state.demand - length(messages), tag: nil}
-      {:noreply, Enum.map(messages, &message/1), ask(state)}
-    end
-
-    def handle_info({tag, {:error, error}}, %{tag: tag} = state), do: {:stop, error, state}
     def handle_info({tag, :nif_panicked}, %{tag: tag} = state), do: {:stop, :nif_panicked, state}
     def handle_info(_message, state), do: {:noreply, [], state}
 
@@ -90,7 +95,7 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
 
     # One question at a time is under way.
     defp ask(%{tag: nil, demand: demand} = state) when demand > 0 do
-      %{state | tag: PullConsumer.ask(state.consumer, demand)}
+      %{state | tag: PullConsumer.ask(state.consumer)}
     end
 
     defp ask(state), do: state

@@ -75,6 +75,81 @@ defmodule EchoMQ.Native do
     raise ArgumentError, "a timeout must be milliseconds or :infinity, got: #{inspect(timeout)}"
   end
 
+  @doc false
+  # What `take` finds, which answers `{:ok, []}` where there is nothing; then `await` waits for it, as long as `within` says.
+  #
+  # The wait is only told that there is something, and this process takes it: one that ends while it waits has taken nothing.
+  @spec take_within((() -> answer), (tag(), timeout() -> :pending | refusal()), timeout()) :: answer
+        when answer: term()
+  def take_within(take, await, within), do: look(take, await, deadline(within))
+
+  defp look(take, await, deadline) do
+    with {:ok, []} <- take.(),
+         left when left != 0 <- left(deadline),
+         :ready <- call(&await.(&1, left)) do
+      look(take, await, deadline)
+    else
+      nothing when nothing in [0, :timeout] -> {:ok, []}
+      taken_or_refused -> taken_or_refused
+    end
+  end
+
+  defp deadline(:infinity), do: :infinity
+  defp deadline(within) when is_integer(within) and within >= 0, do: now() + within
+
+  defp deadline(within) do
+    raise ArgumentError, "the time to wait must be milliseconds from 0 or :infinity, got: #{inspect(within)}"
+  end
+
+  defp left(:infinity), do: :infinity
+  defp left(deadline), do: max(deadline - now(), 0)
+
+  defp now, do: System.monotonic_time(:millisecond)
+
+  @doc false
+  # Messages off a hand, up to `max`, as `take_within/3` has it.
+  @spec take_messages(hand(), pos_integer(), timeout()) :: {:ok, [EchoMQ.Message.t()] | nil} | refusal()
+  def take_messages(hand, max, within) do
+    take_within(fn -> take_all(take(hand, max), hand, []) end, &await_entry(&1, hand, &2), within)
+  end
+
+  # The native side makes a slice of them at a time, so that much of it keeps no scheduler for long.
+  defp take_all({:ok, messages, false}, _hand, []), do: {:ok, messages}
+
+  defp take_all({:ok, messages, false}, _hand, before),
+    do: {:ok, Enum.concat(Enum.reverse([messages | before]))}
+
+  defp take_all({:ok, messages, true}, hand, before), do: take_all(take_more(hand), hand, [messages | before])
+  defp take_all(refusal, _hand, _before), do: refusal
+
+  @doc false
+  # Has `{tag, :ready}` sent to the calling process by that question, and answers the tag.
+  @spec ask((tag() -> :pending | refusal())) :: tag()
+  def ask(question) do
+    tag = make_ref()
+
+    case question.(tag) do
+      :pending -> tag
+      {:error, error} -> raise error
+    end
+  end
+
+  @doc false
+  # Takes a question of `ask/1` back by that function, with an answer that is in the mailbox or on its way.
+  @spec take_back(tag(), (() -> boolean())) :: :ok
+  def take_back(tag, function) do
+    unless function.(), do: call(&behind_all/1)
+
+    receive do
+      {^tag, _} -> :ok
+    after
+      0 -> :ok
+    end
+  end
+
+  @spec behind_all(tag()) :: :ok | refusal() | :pending
+  def behind_all(_tag), do: unloaded()
+
   defp wait(function) do
     receive do
       {:answer_to, alias} -> send(alias, {alias, outcome(function)})
@@ -166,8 +241,15 @@ defmodule EchoMQ.Native do
 
   @spec tail(tag(), client(), binary(), binary(), binary()) :: {:ok, reference()} | refusal() | :pending
   def tail(_tag, _client, _queue, _name, _start), do: unloaded()
-  @spec take_tail(tag(), reference(), pos_integer(), timeout()) :: {:ok, list() | nil} | refusal() | :pending
-  def take_tail(_tag, _tail, _max, _within), do: unloaded()
+  # Who waits is woken by `:ready`, or told of the `:timeout`, and takes for itself then.
+  @spec await_tail(tag(), reference(), timeout()) :: refusal() | :pending
+  def await_tail(_tag, _tail, _within), do: unloaded()
+  @spec ask_tail(tag(), reference()) :: refusal() | :pending
+  def ask_tail(_tag, _tail), do: unloaded()
+  @spec take_back_tail(reference()) :: boolean()
+  def take_back_tail(_tail), do: unloaded()
+  @spec take_tail(reference(), pos_integer()) :: {:ok, list() | nil} | refusal()
+  def take_tail(_tail, _max), do: unloaded()
   @spec close_tail(reference()) :: :ok
   def close_tail(_tail), do: unloaded()
 
@@ -193,16 +275,25 @@ defmodule EchoMQ.Native do
   def stop(_tag, _consumer, _within), do: unloaded()
   @spec consumer_notices(consumer()) :: notices()
   def consumer_notices(_consumer), do: unloaded()
-  @spec next_notice(tag(), notices()) :: EchoMQ.Notice.t() | nil | refusal() | :pending
-  def next_notice(_tag, _notices), do: unloaded()
+  @spec await_notice(tag(), notices(), timeout()) :: refusal() | :pending
+  def await_notice(_tag, _notices, _within), do: unloaded()
+  @spec take_notice(notices()) :: EchoMQ.Notice.t() | nil | :none
+  def take_notice(_notices), do: unloaded()
 
   # A hand holds what was taken until its verdict; a delivery is a number in a hand.
   @spec hand(consumer(), :owner | {:each | :batch, non_neg_integer()}) :: {:ok, hand()} | refusal()
   def hand(_consumer, _taker), do: unloaded()
 
-  @spec take(tag(), hand(), pos_integer(), timeout()) ::
-          {:ok, [EchoMQ.Message.t()] | nil} | refusal() | :pending
-  def take(_tag, _hand, _max, _within), do: unloaded()
+  @spec await_entry(tag(), hand(), timeout()) :: refusal() | :pending
+  def await_entry(_tag, _hand, _within), do: unloaded()
+  @spec ask_entry(tag(), hand()) :: refusal() | :pending
+  def ask_entry(_tag, _hand), do: unloaded()
+  @spec take_back_entry(hand()) :: boolean()
+  def take_back_entry(_hand), do: unloaded()
+  @spec take(hand(), pos_integer()) :: {:ok, [EchoMQ.Message.t()] | nil, boolean()} | refusal()
+  def take(_hand, _max), do: unloaded()
+  @spec take_more(hand()) :: {:ok, [EchoMQ.Message.t()], boolean()}
+  def take_more(_hand), do: unloaded()
   @spec ack(hand(), [pos_integer()]) :: :ok | refusal()
   def ack(_hand, _deliveries), do: unloaded()
   @spec fail(hand(), [pos_integer()], binary(), non_neg_integer() | nil) :: :ok | refusal()

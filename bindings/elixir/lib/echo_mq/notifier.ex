@@ -50,14 +50,28 @@ defmodule EchoMQ.Notifier do
   # Passes notices on until what tells them has ended.
   @spec run(told()) :: :ok
   def run(told) do
-    case Native.call(&Native.next_notice(&1, told.notices)) do
-      %Notice{} = notice ->
+    case next(told.notices, :infinity) do
+      {:ok, nil} ->
+        :ok
+
+      {:ok, notice} ->
         told.report.(notice)
         pass_on(notice, told)
         run(told)
+    end
+  end
 
-      nil ->
-        :ok
+  @doc false
+  # The next notice: `[]` where none came in time, `nil` once what tells them has ended.
+  @spec next(Native.notices(), timeout()) :: {:ok, Notice.t() | nil | []} | Native.refusal()
+  def next(notices, within) do
+    Native.take_within(fn -> take(notices) end, &Native.await_notice(&1, notices, &2), within)
+  end
+
+  defp take(notices) do
+    case Native.take_notice(notices) do
+      :none -> {:ok, []}
+      notice -> {:ok, notice}
     end
   end
 

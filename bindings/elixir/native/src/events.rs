@@ -6,9 +6,11 @@ use crate::error::{Refusal, call};
 use crate::fields::{Parts, Record, members};
 use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
+use crate::worker;
 use echomq::{Announced, Events, Fields, Pending, Signal, runtime};
 use rustler::{Encoder, Env, NifResult, NifStruct, Resource, ResourceArc, Term};
-use std::panic::{RefUnwindSafe, resume_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind};
+use tokio::sync::oneshot;
 
 /// The events of a queue.
 pub(crate) fn events(connection: &Connection, queue: Term<'_>) -> Result<Events, Refusal> {
@@ -65,13 +67,18 @@ impl Announcement {
     }
 }
 
-/// Does what may take long: here where it does not, else on a thread of its own.
+/// Does what takes long on the worker's thread.
 async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> echomq::Result<T> + Send + 'static,
 ) -> echomq::Result<T> {
-    match runtime()?.spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(panicked) => resume_unwind(panicked.into_panic()),
+    let (done, outcome) = oneshot::channel();
+    let work = move || drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    worker::run(runtime()?, Box::new(work));
+    match outcome.await {
+        Ok(Ok(done)) => done,
+        Ok(Err(panicked)) => resume_unwind(panicked),
+        // It was dropped undone, which only a panic does.
+        Err(undone) => resume_unwind(Box::new(undone)),
     }
 }
 
@@ -84,7 +91,7 @@ where
     if large {
         answer_later(env, tag, async move { on_thread(call).await?.await })
     } else {
-        Ok(answer(env, tag, call()?))
+        answer(env, tag, call()?)
     }
 }
 
@@ -115,7 +122,7 @@ fn update_progress<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let (job, progress) = (bytes(job, "the job")?, bytes(progress, "the progress")?);
-        Ok(answer(env, tag, events(&connection, queue)?.update_progress(job, progress)))
+        answer(env, tag, events(&connection, queue)?.update_progress(job, progress))
     })
 }
 
@@ -206,6 +213,6 @@ fn check_event<'a>(
 }
 
 #[rustler::nif]
-fn publish_checked<'a>(env: Env<'a>, tag: Term<'a>, checked: ResourceArc<Checked>) -> Term<'a> {
-    answer(env, tag, checked.events.publish(checked.signal.clone()))
+fn publish_checked<'a>(env: Env<'a>, tag: Term<'a>, checked: ResourceArc<Checked>) -> NifResult<Term<'a>> {
+    call(env, || answer(env, tag, checked.events.publish(checked.signal.clone())))
 }
