@@ -103,6 +103,9 @@ defmodule EchoMQ.Driver do
           error -> {error, %{handles | readers: Map.delete(handles.readers, name)}}
         end
 
+      {"next_cancelled", [name | arguments]} when is_map_key(handles.listeners, name) ->
+        {Listeners.obey(handles.listeners, "next_cancelled", name, arguments), handles}
+
       {op, [name | arguments]} when op in ["next", "next_cancelled", "ack", "fail", "stop"] ->
         {answer, readers} = Readers.obey(handles.readers, op, name, arguments)
         {answer, %{handles | readers: readers}}
@@ -114,9 +117,6 @@ defmodule EchoMQ.Driver do
           # What had the name is closed all the same.
           error -> {error, %{handles | listeners: Map.delete(handles.listeners, name)}}
         end
-
-      {"next_cancelled", [name | arguments]} when is_map_key(handles.listeners, name) ->
-        {Listeners.obey(handles.listeners, "next_cancelled", name, arguments), handles}
 
       {op, [name | arguments]} when op in ["event", "cancelled"] ->
         {Listeners.obey(handles.listeners, op, name, arguments), handles}
