@@ -32,6 +32,7 @@ pub use connection::door::Status;
 pub use connection::lane::Lane;
 pub use connection::local::Local;
 pub use connection::options::Options;
+pub use connection::settings::Connect;
 pub use connection::shared::Shared;
 pub use error::{Code, Error, Result};
 pub use events::announce::Announced;

@@ -17,13 +17,14 @@ use crate::connection::lane::Lane;
 use crate::connection::local::{Interrupt, Local};
 use crate::connection::options::Options;
 use crate::connection::shared::Shared;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::events::Channel;
 use crate::events::hub::Hub;
 use crate::id::branded::EventId;
 use crate::keyspace::Keyspace;
 use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
+use crate::operation::server_clock::ReadClock;
 use crate::stream::Key;
 use std::fmt;
 use std::sync::Arc;
@@ -57,18 +58,24 @@ pub struct Client<D = Shared> {
 }
 
 impl Client<Shared> {
-    /// Connects.
+    /// Connects, as the option [`connect`](Options::connect) says: by default it waits for a server that is not there yet, for
+    /// at most `connect_timeout`.
     ///
     /// The client's driver runs on the tokio runtime of the caller and needs it for as long as the client is used.
     ///
-    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`], or
-    /// [`Code::Disconnected`] when the server cannot be reached within `connect_timeout`.
+    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`],
+    /// [`Code::UnsupportedServer`], with [`Code::Disconnected`] when the server cannot be reached within
+    /// `connect_timeout`, and with [`Code::Unavailable`] when it is there and does not serve. With
+    /// [`Connect::Lazy`](crate::Connect::Lazy) only with [`Code::InvalidOption`] and [`Code::Tls`]: what else there is, the
+    /// calls answer, [`Client::status`] and [`Client::notices`].
     ///
     /// [`Code::InvalidOption`]: crate::Code::InvalidOption
     /// [`Code::Tls`]: crate::Code::Tls
     /// [`Code::Auth`]: crate::Code::Auth
     /// [`Code::VersionFence`]: crate::Code::VersionFence
+    /// [`Code::UnsupportedServer`]: crate::Code::UnsupportedServer
     /// [`Code::Disconnected`]: crate::Code::Disconnected
+    /// [`Code::Unavailable`]: crate::Code::Unavailable
     pub async fn connect(options: &Options) -> Result<Self> {
         Shared::connect(options.settings()?).await.map(Self::new)
     }
@@ -147,8 +154,22 @@ impl<D: Door> Client<D> {
     ///
     /// Fails with [`Code::InvalidOption`](crate::Code::InvalidOption) without a node id, with
     /// [`Code::ClockAhead`](crate::Code::ClockAhead), and as [`Mint::mint`](crate::Mint::mint) does.
+    ///
+    /// A blocking client asks for the server's time again before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead).
+    /// An asynchronous one does not wait for the answer here, so that the same call may succeed a moment later.
     pub fn mint(&self) -> Result<EventId> {
-        self.door.minter().mint()
+        let minter = self.door.minter();
+        let is_ahead = |error: &Error| error.code() == Code::ClockAhead;
+        let minted = minter.mint();
+        if !minted.as_ref().is_err_and(is_ahead) {
+            return minted;
+        }
+        drop(self.door.run(Ok(ReadClock::new(minter.server_clock().clone()))));
+        minter.mint().inspect_err(|error| {
+            if is_ahead(error) {
+                minter.server_clock().refused(error);
+            }
+        })
     }
 
     /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.

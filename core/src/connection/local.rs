@@ -11,11 +11,13 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, too_late};
-use super::settings::Settings;
+use super::door::{Door, Status, closed, no_connection, too_late};
+use super::outage::{FirstAttempts, Outage};
+use super::settings::{Connect, Settings};
 use super::shared::Shared;
 use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
+use crate::notice::Board;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
@@ -61,15 +63,21 @@ struct State {
     /// In the hands of the leader while there is one.
     connection: Option<Connection>,
     led: bool,
+    /// Whether the client has been connected before.
+    before: bool,
+    outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
 }
 
 impl Local {
-    /// Connects on the caller's thread.
+    /// Connects on the caller's thread, as the option `connect` says.
     pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
-        let deadline = Instant::now() + settings.connect_timeout;
-        let connection = Connection::open(&settings, &Host::new(&interrupt), deadline)?;
+        let connection = Self::first(&settings, &Host::new(&interrupt))?;
+        let mut outage = Outage::default();
+        if connection.is_some() {
+            outage.connected(&settings);
+        }
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
         Ok(Self(Arc::new(Inner {
@@ -78,8 +86,10 @@ impl Local {
             given_up,
             state: Mutex::new(State {
                 line: Line::new(settings.max_in_flight),
-                connection: Some(connection),
+                before: connection.is_some(),
+                connection,
                 led: false,
+                outage,
                 cause: None,
             }),
             idle: Condvar::new(),
@@ -87,6 +97,21 @@ impl Local {
             companion: tokio::sync::OnceCell::new(),
             settings,
         })))
+    }
+
+    /// The first connection; nothing where it is not waited for.
+    fn first(settings: &Settings, host: &Host<'_>) -> Result<Option<Connection>> {
+        if settings.connect == Connect::Lazy {
+            return Ok(None);
+        }
+        let mut attempts = FirstAttempts::new(settings);
+        loop {
+            match Connection::open(settings, host, attempts.deadline()) {
+                Ok(connection) => return Ok(Some(connection)),
+                Err(error) if host.says_stop() => return Err(error),
+                Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
+            }
+        }
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -123,6 +148,7 @@ impl Local {
             state.line.abandon(&closed())
         };
         abandoned.tell();
+        inner.settings.notices.end();
         count
     }
 }
@@ -153,7 +179,9 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        let connect = || Shared::connect(self.0.settings.clone());
+        // What is told of the connection is that of the client's own.
+        let settings = || Settings { notices: Board::new(), ..self.0.settings.clone() };
+        let connect = || Shared::connect(settings());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -178,8 +206,12 @@ impl Door for Local {
 
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
-        let connected = self.0.origin.is_here() && self.0.state().cause.is_none();
-        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
+        let known = self.0.origin.check().map(|()| {
+            let state = self.0.state();
+            (state.before && state.cause.is_none(), state.cause.clone())
+        });
+        let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
+        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
     }
 }
 
@@ -199,6 +231,14 @@ impl Inner {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.origin.is_here() {
+            self.settings.notices.end();
+        }
     }
 }
 
@@ -322,7 +362,27 @@ impl<'a> Lead<'a> {
 
     fn broke(&self, error: Error) {
         self.inner.broken();
-        self.inner.state().cause = Some(error);
+        self.failed(error, Some(Duration::ZERO));
+    }
+
+    fn connected(&self) {
+        let mut state = self.inner.state();
+        state.cause = None;
+        state.outage.connected(&self.inner.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
+    fn failed(&self, cause: Error, next: Option<Duration>) {
+        self.inner.on_line(|state| {
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.inner.settings, &cause, next) {
+                true => state.line.refuse(|| no_connection(&cause)),
+                false => Abandoned::default(),
+            }
+        });
     }
 
     /// One attempt to connect, and after a failed one a wait.
@@ -330,8 +390,7 @@ impl<'a> Lead<'a> {
         match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
             Ok(connection) => {
                 self.connection = Some(connection);
-                self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-                self.inner.state().cause = None;
+                self.connected();
             }
             Err(error) => {
                 if error.code() == Code::VersionFence {
@@ -339,15 +398,14 @@ impl<'a> Lead<'a> {
                         state.line.close(error.clone());
                         state.line.abandon(&error).1
                     });
+                    self.failed(error, None);
                     return;
                 }
-                self.inner.state().cause = Some(error);
-                let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
-                while !caller.host.says_stop() {
-                    match until.saturating_duration_since(Instant::now()) {
-                        Duration::ZERO => break,
-                        left => thread::sleep(left.min(BlockingSocket::STEP)),
-                    }
+                let wait = self.backoff.wait();
+                self.failed(error, Some(wait));
+                // Whoever waited for nothing but the refusal has been told.
+                if !self.inner.state().line.is_empty() {
+                    caller.host.sleep_until((Instant::now() + wait).min(caller.deadline));
                 }
             }
         }

@@ -2,17 +2,19 @@
 
 use super::endpoint::{Endpoint, Location};
 use super::handshake::is_version;
-use super::settings::{Protocol, Settings};
+use super::password::Password;
+use super::settings::{Connect, Protocol, Settings};
 use super::tls::{Tls, TlsFiles};
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Mint;
-use crate::notice::Board;
+use crate::notice::{Board, Notice, NoticeKind};
 use crate::operation::minter::Minter;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How a client connects and what its bounds are.
@@ -27,6 +29,7 @@ use std::time::Duration;
 /// | `client_name` | shown by `CLIENT LIST` | none |
 /// | `node_id` | 0 to 1022, this process's own; needed to append | `ECHOMQ_NODE_ID` |
 /// | `timeout` | milliseconds until a call fails | 5 000 |
+/// | `connect` | the first connection: `wait` for a server that is not there yet, for `connect_timeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt | `wait` |
 /// | `connect_timeout` | milliseconds for one attempt to connect | 5 000 |
 /// | `reconnect_min`, `reconnect_max` | milliseconds between attempts, doubling, the upper half by chance | 50, 2 000 |
 /// | `heartbeat` | milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up | 1 000 |
@@ -49,12 +52,13 @@ use std::time::Duration;
 pub struct Options {
     endpoint: Endpoint,
     username: Option<String>,
-    password: Option<String>,
+    password: Option<Password>,
     database: u32,
     client_name: Option<String>,
     node_id: Option<u16>,
     clock: Clock,
     timeout: Duration,
+    connect: Connect,
     connect_timeout: Duration,
     reconnect_min: Duration,
     reconnect_max: Duration,
@@ -76,6 +80,7 @@ impl Options {
         "client_name",
         "node_id",
         "timeout",
+        "connect",
         "connect_timeout",
         "reconnect_min",
         "reconnect_max",
@@ -101,12 +106,13 @@ impl Options {
         let mut options = Self {
             endpoint: location.endpoint,
             username: location.username,
-            password: location.password,
+            password: location.password.map(Password::Text),
             database: location.database.unwrap_or(0),
             client_name: None,
             node_id: None,
             clock: Clock::system(),
             timeout: Duration::from_secs(5),
+            connect: Connect::default(),
             connect_timeout: Duration::from_secs(5),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
@@ -128,12 +134,13 @@ impl Options {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "username" => self.username = Some(value.to_owned()),
-            "password" => self.password = Some(value.to_owned()),
+            "password" => self.password = Some(Password::Text(value.to_owned())),
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(client_name(value)?),
             "node_id" => self.node_id = Some(number(name, value)?),
             "clock" => self.clock = Clock::standing(number(name, value)?),
             "timeout" => self.timeout = duration(name, value)?,
+            "connect" => self.connect = connect(value)?,
             "connect_timeout" => self.connect_timeout = duration(name, value)?,
             "reconnect_min" => self.reconnect_min = duration(name, value)?,
             "reconnect_max" => self.reconnect_max = duration(name, value)?,
@@ -155,7 +162,31 @@ impl Options {
     /// The user and password to log in with.
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.username = username.map(str::to_owned);
-        self.password = Some(password.to_owned());
+        self.password = Some(Password::Text(password.to_owned()));
+        self
+    }
+
+    /// A function that is asked for the password each time a connection is opened, for passwords that change while the
+    /// client lives. It takes the place of any other password.
+    ///
+    /// The function is called, and its future runs, on the client's runtime; a blocking client uses
+    /// [`runtime()`](crate::runtime) for it. So neither may block: what does belongs into
+    /// `tokio::task::spawn_blocking`. It counts within `connect_timeout`. It may be asked by several connections at once.
+    /// Where it fails or panics there is no connection, for the reason [`Code::Auth`], and it is asked again with the next
+    /// attempt. Its error is shown as part of the reason, so it must not hold a secret.
+    ///
+    /// ```
+    /// # async fn token_of_the_hour() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// let options = echomq::Options::new("rediss://bus@events.example.com")?.password_from(token_of_the_hour);
+    /// # Ok::<(), echomq::Error>(())
+    /// ```
+    pub fn password_from<F, A, E>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<String, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.password = Some(Password::asked(ask));
         self
     }
 
@@ -179,7 +210,12 @@ impl Options {
         Self { timeout, ..self }
     }
 
-    /// How long one attempt to connect may take.
+    /// How the client is connected for the first time.
+    pub fn connect(self, connect: Connect) -> Self {
+        Self { connect, ..self }
+    }
+
+    /// How long one attempt to connect may take, and with [`Connect::Wait`] all of them together.
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         Self { connect_timeout, ..self }
     }
@@ -214,7 +250,7 @@ impl Options {
     /// Checks everything that can be checked without the server, and reads the TLS files: what one client is made of.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let tls = match &self.endpoint {
-            Endpoint::Tcp { host, tls: true, .. } => Some(Tls::new(&self.tls, host)?),
+            Endpoint::Tcp { host, tls: true, .. } => Some(Arc::new(Tls::new(&self.tls, host)?)),
             _ if self.tls == TlsFiles::default() => None,
             _ => {
                 return Err(Error::new(
@@ -235,8 +271,14 @@ impl Options {
                 Err(_) => None,
             },
         };
+        let minter = Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead);
+        let notices = Board::new();
+        let board = notices.clone();
+        let tell = move |error: &Error| board.post(Notice::of_error(NoticeKind::ClockAhead, error));
+        minter.server_clock().tell(tell);
         Ok(Settings {
             endpoint: self.endpoint.clone(),
+            connect: self.connect,
             tls,
             username: self.username.clone(),
             password: self.password.clone(),
@@ -244,8 +286,9 @@ impl Options {
             client_name: self.client_name.clone(),
             protocol: self.protocol,
             claim_version: self.claim_version.clone(),
-            minter: Arc::new(Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead)),
-            notices: Board::new(),
+            minter: Arc::new(minter),
+            greeted: Arc::new(AtomicBool::new(false)),
+            notices,
             timeout: checked("timeout", self.timeout)?,
             connect_timeout: checked("connect_timeout", self.connect_timeout)?,
             reconnect_min: checked("reconnect_min", self.reconnect_min)?,
@@ -304,6 +347,15 @@ fn client_name(value: &str) -> Result<String> {
     Err(refusal("client_name", "the server takes visible ASCII without blanks"))
 }
 
+fn connect(value: &str) -> Result<Connect> {
+    match value {
+        "wait" => Ok(Connect::Wait),
+        "lazy" => Ok(Connect::Lazy),
+        "once" => Ok(Connect::Once),
+        _ => Err(refusal("connect", "it is none of wait, lazy and once")),
+    }
+}
+
 fn protocol(value: &str) -> Result<Protocol> {
     match value {
         "auto" => Ok(Protocol::Auto),
@@ -328,7 +380,8 @@ mod tests {
     fn every_named_option_is_taken_by_name_and_documented() {
         let mut options = Options::new("redis://h").unwrap();
         for name in Options::NAMES {
-            let accepted = ["7", "2", "echomq:2.0.0"].iter().any(|value| options.set(name, value).is_ok());
+            let accepted =
+                ["7", "2", "echomq:2.0.0", "lazy"].iter().any(|value| options.set(name, value).is_ok());
             assert!(accepted, "{name}");
         }
         let rows = include_str!("options.rs").lines().filter(|line| line.starts_with("/// | `"));
@@ -370,6 +423,7 @@ mod tests {
             ("timeout", "1e3"),
             ("max_in_flight", "0"),
             ("max_record_bytes", "0"),
+            ("connect", "never"),
             ("protocol", "4"),
             ("claim_version", "2"),
             ("client_name", "a b"),

@@ -207,6 +207,12 @@ impl Line {
         self.give_up(|entry| entry.deadline <= now, why)
     }
 
+    /// Gives up what was never sent, for the reason given: the server refuses the client. What was sent goes on being
+    /// asked after until its deadline, since the client may be taken again and its outcome is open.
+    pub(crate) fn refuse(&mut self, why: impl Fn() -> Error) -> Abandoned {
+        self.give_up(|entry| !entry.lost, why)
+    }
+
     /// Gives up one operation, whose caller does not wait any longer.
     pub(crate) fn cancel(&mut self, age: u64, why: &Error) -> Abandoned {
         self.give_up(|entry| entry.age == age, || why.clone())

@@ -4,7 +4,8 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::mint::{Mint, Refusal};
-use std::sync::atomic::{AtomicI64, Ordering};
+use crate::operation::server_clock::ServerClock;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Makes the ids of appends and refuses while this host's clock is too far ahead of the server's.
@@ -13,15 +14,10 @@ pub struct Minter {
     clock: Clock,
     mint: Option<Mint>,
     max_ahead: Option<Duration>,
-    started: Instant,
-    /// Server time minus the time since `started`, in milliseconds.
-    server: AtomicI64,
+    server: Arc<ServerClock>,
     /// Who asks: the client, in whatever process and on whatever connection.
     owner: String,
 }
-
-/// The server's clock was never read.
-const UNKNOWN: i64 = i64::MIN;
 
 impl Minter {
     pub(crate) fn new(clock: Clock, mint: Option<Mint>, max_ahead: Option<Duration>) -> Self {
@@ -29,8 +25,7 @@ impl Minter {
             clock,
             mint,
             max_ahead,
-            started: Instant::now(),
-            server: AtomicI64::new(UNKNOWN),
+            server: Arc::new(ServerClock::new()),
             owner: ulid::Ulid::generate().to_string(),
         }
     }
@@ -42,15 +37,12 @@ impl Minter {
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.
     pub(crate) fn set_server_time(&self, ms: u64, at: Instant) {
-        let since = at.saturating_duration_since(self.started).as_millis() as i64;
-        self.server.store((ms as i64).saturating_sub(since), Ordering::Relaxed);
+        self.server.set(ms, at);
     }
 
-    fn server_now(&self) -> Option<u64> {
-        match self.server.load(Ordering::Relaxed) {
-            UNKNOWN => None,
-            offset => Some(offset.saturating_add(self.started.elapsed().as_millis() as i64).max(0) as u64),
-        }
+    /// The server's clock, by which ids that are ahead are refused.
+    pub(crate) fn server_clock(&self) -> &Arc<ServerClock> {
+        &self.server
     }
 
     /// Makes one id.
@@ -61,7 +53,7 @@ impl Minter {
     pub(crate) fn mint(&self) -> Result<EventId> {
         let mint = self.mint.as_ref().ok_or_else(without_node)?;
         let now = self.clock.now();
-        let server_now = self.max_ahead.and_then(|bound| Some((self.server_now()?, bound)));
+        let server_now = self.max_ahead.and_then(|bound| Some((self.server.now()?, bound)));
         let limit =
             server_now.map_or(u64::MAX, |(server, bound)| server.saturating_add(bound.as_millis() as u64));
         mint.mint_before(now, limit).map_err(|refusal| match (refusal, server_now) {

@@ -11,6 +11,7 @@ pub(crate) mod monitor;
 #[cfg(test)]
 mod monitor_tests;
 pub(crate) mod pending;
+pub(crate) mod server_clock;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;

@@ -1,12 +1,14 @@
 //! What stands on a line: an operation, whoever waits for it, and what is done with it while it is in hand.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
+use crate::operation::server_clock::ServerClock;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ impl Entry {
         operation: O,
         promise: Promise<O::Reply>,
     ) -> Self {
-        let task = Box::new(Running { operation, promise: Some(promise) });
+        let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
         Self { age, weight, deadline, lost: false, task }
     }
 }
@@ -168,6 +170,15 @@ pub(super) trait Task: Send {
 struct Running<O: Operation> {
     operation: O,
     promise: Option<Promise<O::Reply>>,
+    time: Time,
+}
+
+/// Whether the server was asked for its time, which it is before an id is refused for being ahead of it.
+enum Time {
+    NotAsked,
+    /// It is on its way instead of the operation's own commands.
+    Asked(Arc<ServerClock>, Instant),
+    Answered,
 }
 
 impl<O: Operation> Running<O> {
@@ -196,7 +207,15 @@ impl<O: Operation> Task for Running<O> {
                 self.operation.commands(commands);
                 true
             }
+            Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
+                self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
+                commands.command(1).arg("TIME");
+                true
+            }
             Err(error) => {
+                if error.code() == Code::ClockAhead {
+                    minter.server_clock().refused(&error);
+                }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
                 false
@@ -205,6 +224,18 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> After {
+        if let Time::Asked(clock, asked) = &self.time {
+            if let Some(why) = replies.iter().find_map(reply::unavailable) {
+                self.time = Time::NotAsked;
+                return After::Later(why);
+            }
+            // A server that does not tell its time leaves it as it was known before.
+            if let Some(Ok(ms)) = replies.into_iter().next().map(reply::server_time) {
+                clock.set(ms, *asked);
+            }
+            self.time = Time::Answered;
+            return After::Again;
+        }
         let step = match replies.iter().find_map(reply::unavailable) {
             Some(why) => self.operation.unavailable(replies, why),
             None => self.operation.answered(replies),
@@ -213,6 +244,11 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn lost(&mut self) -> After {
+        if matches!(self.time, Time::Asked(..)) {
+            // Nothing of its own was on its way.
+            self.time = Time::NotAsked;
+            return After::Again;
+        }
         let step = self.operation.lost();
         self.step(step)
     }
