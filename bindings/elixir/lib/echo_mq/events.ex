@@ -118,6 +118,7 @@ defmodule EchoMQ.Events do
           | {:handler, module() | (String.t(), payload(), term() -> {:ok, term()})}
           | {:state, term()}
           | {:on_notice, (Notice.t() -> term()) | pid() | atom()}
+          | {:connect, :wait | :lazy}
           | hearing()
 
   @typedoc "How a listener stands. The error says why there is no connection."
@@ -160,7 +161,9 @@ defmodule EchoMQ.Events do
 
       @doc false
       def child_spec(options) do
-        %{EchoMQ.Events.child_spec(options) | start: {__MODULE__, :start_link, [options]}}
+        start = Keyword.put_new(options, :connect, Keyword.get(@echo_mq_options, :connect, :lazy))
+
+        %{EchoMQ.Events.child_spec(options) | start: {__MODULE__, :start_link, [start]}}
         |> Supervisor.child_spec(@echo_mq_specification)
       end
 
@@ -306,8 +309,12 @@ defmodule EchoMQ.Events do
 
   It ends as its connector does, or with an `EchoMQ.Error` when it cannot go on: `:auth` when the user may not listen any
   longer, or `:version_fence`. It fails to start with `:invalid_name`, `:invalid_option`, `:auth`, `:closed`, and with
-  `:disconnected` when there was no connection until the connector's `:timeout`. As with every process that fails to start, a
-  caller that does not trap exits ends with it.
+  `:disconnected` when there was no connection until the connector's `:timeout`. The caller does not end by that, whether it
+  traps exits or not.
+
+  With `connect: :lazy`, the default under a supervisor, it waits for nothing: it starts at once and tries until the server
+  is there. `status/1` says why it is not connected until then; other calls are answered once it is. Notices tell of a failed
+  attempt by `:disconnected`, and by `:connected` that one has succeeded after that.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> count = fn _name, _payload, count -> {:ok, count + 1} end
@@ -334,13 +341,14 @@ defmodule EchoMQ.Events do
   end
 
   @doc """
-  How a supervisor starts a listener. Its id is the name, where one is given. It is restarted where it ended with a fault, not
-  where it was stopped.
+  How a supervisor starts a listener. Its id is the name, where one is given. It starts at once and tries until the server is
+  there, unless `:connect` says otherwise. It is restarted where it ended with a fault, not where it was stopped.
   """
   @spec child_spec([option()]) :: Supervisor.child_spec()
   def child_spec(options) do
     id = Keyword.get(options, :name, __MODULE__)
-    %{id: id, start: {__MODULE__, :start_link, [options]}, restart: :transient}
+    start = Keyword.put_new(options, :connect, :lazy)
+    %{id: id, start: {__MODULE__, :start_link, [start]}, restart: :transient}
   end
 
   @doc """

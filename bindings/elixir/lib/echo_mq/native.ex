@@ -175,7 +175,9 @@ defmodule EchoMQ.Native do
   def connect(_tag, _options), do: unloaded()
   @spec close(tag(), client(), timeout()) :: non_neg_integer() | refusal() | :pending
   def close(_tag, _client, _within), do: unloaded()
-  @spec status(client()) :: {boolean(), non_neg_integer()}
+  @spec client_notices(client()) :: notices()
+  def client_notices(_client), do: unloaded()
+  @spec status(client()) :: {boolean(), non_neg_integer(), EchoMQ.Error.t() | nil}
   def status(_client), do: unloaded()
   @spec mint(client()) :: {:ok, binary()} | refusal()
   def mint(_client), do: unloaded()

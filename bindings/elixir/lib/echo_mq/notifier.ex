@@ -47,6 +47,15 @@ defmodule EchoMQ.Notifier do
   end
 
   @doc false
+  # Tells one notice, in a process of its own where it is a function that is told.
+  @spec tell(Notice.t(), target(), String.t()) :: :ok
+  def tell(notice, target, what) do
+    told = %{target: target, what: what, owner: self()}
+    if is_function(target), do: spawn(fn -> pass_on(notice, told) end), else: pass_on(notice, told)
+    :ok
+  end
+
+  @doc false
   # Passes notices on until what tells them has ended.
   @spec run(told()) :: :ok
   def run(told) do
@@ -77,6 +86,9 @@ defmodule EchoMQ.Notifier do
 
   # What a handler failed with is logged where it failed.
   defp pass_on(%{kind: :failed}, %{target: nil}), do: :ok
+
+  defp pass_on(%{kind: :connected} = notice, %{target: nil} = told),
+    do: Logger.debug("EchoMQ #{told.what} #{inspect(told.owner)}: #{notice}")
 
   defp pass_on(notice, %{target: nil} = told),
     do: Logger.warning("EchoMQ #{told.what} #{inspect(told.owner)}: #{notice}")

@@ -73,20 +73,32 @@ fn await_cancel<'a>(
 }
 
 mod words {
-    rustler::atoms! { emq_cancel }
+    rustler::atoms! { emq_cancel, emq_cancel_error }
 }
 
-/// Has `{:emq_cancel, ref, reason}` sent to a process when the token trips, at once where it has.
+/// Has `{:emq_cancel, ref, reason}` sent to a process when the token trips, at once where it has, and
+/// `{:emq_cancel_error, ref, error}` where others cannot trip it any longer.
 #[rustler::nif]
-fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference: Term<'_>) -> Atom {
+fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference_term: Term<'_>) -> Atom {
     let mut env = OwnedEnv::new();
-    let reference = env.save(reference);
+    let reference = env.save(reference_term);
     token.0.on_cancel(move |reason| {
         let reason = reason.to_owned();
         let tell = move || {
             // A process that is gone is no fault.
             let _gone = env.send_and_clear(&process, |env| {
                 (words::emq_cancel(), reference.load(env), reason.into_term(env))
+            });
+        };
+        deliver(Box::new(tell));
+    });
+    let mut env = OwnedEnv::new();
+    let reference = env.save(reference_term);
+    token.0.on_watch_end(move |error| {
+        let error = error.clone();
+        let tell = move || {
+            let _gone = env.send_and_clear(&process, |env| {
+                (words::emq_cancel_error(), reference.load(env), error.into_term(env))
             });
         };
         deliver(Box::new(tell));

@@ -3,6 +3,7 @@
 use crate::argument::{elements, text, time};
 use crate::atoms;
 use crate::error::{Refusal, call};
+use crate::notice::Telling;
 use crate::reply::answer_later;
 use crate::term::IntoTerm;
 use echomq::{Client, Options, runtime};
@@ -98,11 +99,17 @@ fn close<'a>(
     })
 }
 
-/// Whether there is a connection, and how often it was made again.
+/// Whether there is a connection, how often it was made again, and why there is none.
 #[rustler::nif]
-fn status(connection: ResourceArc<Connection>) -> (bool, u64) {
+fn status(env: Env<'_>, connection: ResourceArc<Connection>) -> Term<'_> {
     let status = connection.0.status();
-    (status.connected, status.reconnects)
+    (status.connected, status.reconnects, status.error.into_term(env)).encode(env)
+}
+
+/// What a client tells.
+#[rustler::nif]
+fn client_notices(connection: ResourceArc<Connection>) -> ResourceArc<Telling> {
+    ResourceArc::new(Telling(connection.0.notices()))
 }
 
 /// Makes one id.
