@@ -12,8 +12,8 @@ mod clock;
 mod error;
 #[path = "../src/id/mod.rs"]
 mod id;
-#[path = "../src/operation/minter.rs"]
-mod minter;
+#[path = "../src/operation/mod.rs"]
+mod operation;
 #[path = "../src/process.rs"]
 mod process;
 #[path = "../src/record/mod.rs"]
@@ -25,7 +25,7 @@ use error::Result;
 use id::branded::EventId;
 use id::entry_id::EntryId;
 use id::mint::Mint;
-use minter::Minter;
+use operation::minter::Minter;
 use record::decoder::Decoder;
 use record::packed::Packed;
 use record::{Fields, Record, reply};

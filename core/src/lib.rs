@@ -61,8 +61,10 @@ pub use process::runtime;
 pub use record::{Fields, Record};
 pub use stream::range::Range;
 pub use stream::start::Start;
+pub use stream::tail::options::TailOptions;
 pub use stream::tail::{Gap, Tail, Tailed};
 pub use stream::trim::Trim;
+pub use stream::writers::Writers;
 
 /// The version of this crate.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

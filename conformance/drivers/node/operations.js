@@ -135,6 +135,7 @@ const operations = {
       }),
     ),
   next: readers.next,
+  next_cancelled: readers.nextCancelled,
   ack: (reader, entryId) => readers.settle(reader, text(entryId), (delivery) => delivery.ack()),
   fail: (reader, entryId, reason) => readers.settle(reader, text(entryId), (delivery) => delivery.fail(text(reason))),
   stop: readers.stop,

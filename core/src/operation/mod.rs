@@ -12,6 +12,7 @@ pub(crate) mod monitor;
 mod monitor_tests;
 pub(crate) mod pending;
 pub(crate) mod server_clock;
+pub(crate) mod wakers;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;

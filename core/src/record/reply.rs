@@ -112,12 +112,21 @@ pub(crate) fn count(reply: Value) -> Result<u64> {
     }
 }
 
+/// A count, or nothing where the server gives none.
+pub(crate) fn optional_count(reply: Value) -> Result<Option<u64>> {
+    match reply {
+        Value::Nil => Ok(None),
+        reply => count(reply).map(Some),
+    }
+}
+
 /// The records of `XRANGE` and `XREVRANGE`.
 pub(crate) fn records(reply: Value) -> Result<Vec<Record>> {
     list(accepted(reply)?)?.into_iter().map(record).collect()
 }
 
-fn record(entry: Value) -> Result<Record> {
+/// An entry with its fields.
+pub(crate) fn record(entry: Value) -> Result<Record> {
     let mut parts = list(entry)?.into_iter();
     let (Some(entry_id), Some(fields), None) = (parts.next(), parts.next(), parts.next()) else {
         return Err(unexpected("an entry id and its fields", &Value::Nil));

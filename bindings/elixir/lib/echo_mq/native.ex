@@ -14,6 +14,7 @@ defmodule EchoMQ.Native do
   @type tag :: reference()
   @type refusal :: {:error, EchoMQ.Error.t()}
   @type count :: non_neg_integer() | :all
+  @type page :: {count(), count()}
 
   @doc false
   def load do
@@ -219,30 +220,31 @@ defmodule EchoMQ.Native do
           {:ok, non_neg_integer()} | refusal() | :pending
   def trim_min_id(_tag, _client, _queue, _name, _micros, _exact), do: unloaded()
 
-  @spec read(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+  @spec read(client(), binary(), binary(), {binary(), binary()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read(_client, _queue, _name, _range, _count, _page), do: unloaded()
 
-  @spec read_window(client(), binary(), binary(), {integer(), integer()}, count(), count()) ::
+  @spec read_window(client(), binary(), binary(), {integer(), integer()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read_window(_client, _queue, _name, _window, _count, _page), do: unloaded()
 
-  @spec read_since(client(), binary(), binary(), integer(), count(), count()) ::
+  @spec read_since(client(), binary(), binary(), integer(), count(), page()) ::
           {:ok, reference()} | refusal()
   def read_since(_client, _queue, _name, _first, _count, _page), do: unloaded()
-  @spec read_last(client(), binary(), binary(), non_neg_integer(), count()) :: {:ok, reference()} | refusal()
+  @spec read_last(client(), binary(), binary(), non_neg_integer(), page()) :: {:ok, reference()} | refusal()
   def read_last(_client, _queue, _name, _records, _page), do: unloaded()
   @spec next_page(tag(), reference()) :: {:ok, list() | nil} | refusal() | :pending
   def next_page(_tag, _reader), do: unloaded()
 
-  @spec read_dead_letters(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+  @spec read_dead_letters(client(), binary(), binary(), {binary(), binary()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read_dead_letters(_client, _queue, _name, _range, _count, _page), do: unloaded()
   @spec put_back(tag(), client(), binary(), binary(), binary()) :: {:ok, binary()} | refusal() | :pending
   def put_back(_tag, _client, _queue, _name, _id), do: unloaded()
 
-  @spec tail(tag(), client(), binary(), binary(), binary()) :: {:ok, reference()} | refusal() | :pending
-  def tail(_tag, _client, _queue, _name, _start), do: unloaded()
+  @spec tail(tag(), client(), binary(), binary(), binary(), count()) ::
+          {:ok, reference()} | refusal() | :pending
+  def tail(_tag, _client, _queue, _name, _start, _page_bytes), do: unloaded()
   # Who waits is woken by `:ready`, or told of the `:timeout`, and takes for itself then.
   @spec await_tail(tag(), reference(), timeout()) :: refusal() | :pending
   def await_tail(_tag, _tail, _within), do: unloaded()

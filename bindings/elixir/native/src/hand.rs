@@ -151,7 +151,8 @@ fn hand<'a>(env: Env<'a>, consuming: ResourceArc<Consuming>, taker: Term<'a>) ->
             _ => return Err(Refusal::argument("a taker is :owner, {:each, worker} or {:batch, worker}")),
         };
         let owner = consuming.owner;
-        let hand = ResourceArc::new(Hand { consuming, taker, held: Mutex::default(), asked: Question::default() });
+        let hand =
+            ResourceArc::new(Hand { consuming, taker, held: Mutex::default(), asked: Question::default() });
         hand.monitor(Some(env), &owner);
         Ok((atoms::ok(), hand).encode(env))
     })

@@ -233,9 +233,12 @@ async fn hand_over(heard: Vec<Heard>, process: LocalPid, raw: bool) -> bool {
     match runtime() {
         Ok(runtime) if large => {
             let (sent, there) = oneshot::channel();
-            worker::run(runtime, Box::new(move || {
-                let _given_up = sent.send(send());
-            }));
+            worker::run(
+                runtime,
+                Box::new(move || {
+                    let _given_up = sent.send(send());
+                }),
+            );
             there.await.unwrap_or_default()
         }
         _ => send(),

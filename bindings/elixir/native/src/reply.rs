@@ -134,11 +134,7 @@ async fn send_all() {
 }
 
 /// Returns the answer of a call if it is there, else has it sent.
-pub(crate) fn answer<'a, T>(
-    env: Env<'a>,
-    tag: Term<'a>,
-    mut answer: Pending<T>,
-) -> Result<Term<'a>, Refusal>
+pub(crate) fn answer<'a, T>(env: Env<'a>, tag: Term<'a>, mut answer: Pending<T>) -> Result<Term<'a>, Refusal>
 where
     T: IntoTerm + Send + 'static,
 {

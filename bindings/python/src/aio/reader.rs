@@ -63,7 +63,8 @@ enum Taken {
 
 impl Reader {
     pub(crate) fn new(reader: echomq::Reader, pace: Pace) -> Self {
-        let reader = pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size);
+        let reader =
+            pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size, echomq::Reader::page_bytes);
         Self(Arc::new(State { reader: tokio::sync::Mutex::new(reader), read: Mutex::default() }))
     }
 

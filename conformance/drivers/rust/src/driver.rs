@@ -105,6 +105,7 @@ impl Driver {
                 self.readers.consumer(name, stream, arguments).await
             }
             b"next" => self.readers.next(arguments).await,
+            b"next_cancelled" => self.readers.next_cancelled(arguments).await,
             b"ack" => self.readers.settle(false, arguments).await,
             b"fail" => self.readers.settle(true, arguments).await,
             b"stop" => self.readers.stop(arguments).await,
