@@ -5,7 +5,7 @@ defmodule EchoMQ.ConnectorTest do
 
   alias EchoMQ.Test.Reports
 
-  @options ~w(username password database client_name node_id timeout connect connect_timeout reconnect_min reconnect_max
+  @options ~w(username password database client_name node_id node_lease on_node_conflict timeout connect connect_timeout reconnect_min reconnect_max
               heartbeat max_record_bytes max_in_flight max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
 
   describe "options" do
@@ -150,9 +150,16 @@ defmodule EchoMQ.ConnectorTest do
       assert {:ok, %EchoMQ.Stream.Id{node: 77}} = EchoMQ.Stream.Id.decode(hd(ids))
     end
 
-    test "need a node id" do
-      assert {:error, %Error{code: :invalid_option, subject: "node_id"}} =
-               Connector.mint(elem(Connector.start_link(url: url()), 1))
+    test "need no node id: each connector leases one" do
+      nodes =
+        for _ <- 1..3 do
+          {:ok, bus} = Connector.start_link(url: url())
+          {:ok, id} = Connector.mint(bus)
+          {:ok, %EchoMQ.Stream.Id{node: node}} = EchoMQ.Stream.Id.decode(id)
+          node
+        end
+
+      assert nodes == Enum.uniq(nodes)
     end
   end
 

@@ -3,7 +3,7 @@ defmodule EchoMQ.Connector do
   A connection to one server, shared by all processes that call through it.
 
       children = [
-        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal", node_id: 7}
+        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal"}
       ]
 
   A call does not go through the connector's process: it leaves at once, and calls of many processes share pipelines.
@@ -22,7 +22,9 @@ defmodule EchoMQ.Connector do
   | `:username`, `:password` | who asks; also in the URL | nobody |
   | `:database` | a number; also in the URL | 0 |
   | `:client_name` | shown by `CLIENT LIST` | none |
-  | `:node_id` | 0 to 1022, this VM's own; needed to append | the variable `ECHOMQ_NODE_ID` |
+  | `:node_id` | 0 to 1022, this VM's own, in place of a leased one | the variable `ECHOMQ_NODE_ID`, else a leased one |
+  | `:node_lease` | milliseconds that a node stays this connector's after its VM was killed, at least 1 000 | 30 000 |
+  | `:on_node_conflict` | where another process has the `:node_id` given: `:warn`, `:wait` for it, or `:refuse` | `:warn` |
   | `:timeout` | milliseconds until a call fails | 5 000 |
   | `:connect` | the first connection: `:wait` for a server that is not there yet, for `:connect_timeout` at most; `:lazy`: wait for nothing, calls wait until their deadlines; `:once`: one attempt | `:lazy` under a supervisor, else `:wait` |
   | `:connect_timeout` | milliseconds for one attempt to connect | 5 000 |
@@ -52,8 +54,14 @@ defmodule EchoMQ.Connector do
 
   ## Order
 
-  A stream has one writer: one connector of one VM. What one process appends stays in its order. A second connector is a
-  second writer; see `EchoMQ.Stream`.
+  What one process appends stays in its order. Where more than one connector appends to a stream, it has many writers: see
+  `EchoMQ.Stream`.
+
+  ## Nodes
+
+  Ids are made by a node, and no two processes that live make them by the same. A connector leases one from the server as
+  it appends first, renews it, and gives it back at its end, so that nobody numbers processes; one that only reads needs
+  none. `nodes/1` says who has which.
   """
 
   use GenServer
@@ -72,8 +80,10 @@ defmodule EchoMQ.Connector do
           | {:connect, :wait | :lazy | :once}
           | {:username | :password | :client_name | :claim_version | :tls_ca | :tls_certificate | :tls_key,
              String.t()}
+          | {:on_node_conflict, :warn | :wait | :refuse}
           | {:database
              | :node_id
+             | :node_lease
              | :timeout
              | :connect_timeout
              | :reconnect_min
@@ -82,6 +92,16 @@ defmodule EchoMQ.Connector do
           | {:max_record_bytes | :max_in_flight | :clock, non_neg_integer()}
           | {:max_clock_ahead, non_neg_integer() | :none}
           | {:protocol, :auto | 2 | 3}
+
+  @typedoc "Who holds a node."
+  @type node_lease :: %{
+          node: 0..1022,
+          owner: String.t(),
+          left: non_neg_integer(),
+          host: String.t(),
+          process: String.t(),
+          client_name: String.t()
+        }
 
   @typedoc "A command of the server's: its name and arguments. Whole numbers stand for their decimal text."
   @type command :: [iodata() | integer()]
@@ -115,7 +135,7 @@ defmodule EchoMQ.Connector do
   The options may also be given as a function of no arguments that answers them, so that secrets are looked up late and
   stand in no supervisor's report.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> EchoMQ.Connector.command(bus, ["PING"])
       {:ok, "PONG"}
       iex> {:error, error} = EchoMQ.Connector.start_link(url: url(), timeuot: 7)
@@ -204,16 +224,35 @@ defmodule EchoMQ.Connector do
   @doc """
   Makes one id of a stream record, for `EchoMQ.Stream.append_id/5`.
 
-  Fails with `:invalid_option` without a node id, with `:clock_ahead` while this host's clock is too far ahead of the
-  server's, and with `:mint_exhausted`.
+  It is there at once while the connector has its node; the first one leases a node, which takes the server.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+  Fails with `:clock_ahead` while this host's clock is too far ahead of the server's, with `:node_lease_lost` where no node
+  is free, with `:node_conflict` where another process has the one given and `:on_node_conflict` says so, and with
+  `:mint_exhausted`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, id} = EchoMQ.Connector.mint(bus)
-      iex> {:ok, %EchoMQ.Stream.Id{namespace: "EVT", node: 7}} = EchoMQ.Stream.Id.decode(id)
+      iex> {:ok, %EchoMQ.Stream.Id{namespace: "EVT"}} = EchoMQ.Stream.Id.decode(id)
   """
-  @spec mint(conn()) :: {:ok, EchoMQ.Stream.Id.t()} | {:error, Error.t()}
-  def mint(conn) do
-    with {:ok, client} <- client(conn), do: Native.mint(client)
+  @spec mint(conn(), timeout()) :: {:ok, EchoMQ.Stream.Id.t()} | {:error, Error.t()}
+  def mint(conn, timeout \\ :infinity) do
+    with {:ok, client} <- client(conn), do: Native.call(&Native.mint(&1, client), timeout, :mint)
+  end
+
+  @doc """
+  Who holds which node: `:owner` is the token of the lease, `:left` for how many milliseconds more it holds unless it is
+  renewed, and `:host`, `:process` and `:client_name` say who that is.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), client_name: "nodes-example")
+      iex> {:ok, "EVT" <> _} = EchoMQ.Connector.mint(bus)
+      iex> {:ok, nodes} = EchoMQ.Connector.nodes(bus)
+      iex> [lease] = Enum.filter(nodes, &(&1.client_name == "nodes-example"))
+      iex> lease.process == System.pid() and lease.left <= 30_000
+      true
+  """
+  @spec nodes(conn()) :: {:ok, [node_lease()]} | {:error, Error.t()}
+  def nodes(conn) do
+    with {:ok, client} <- client(conn), do: Native.call(&Native.nodes(&1, client))
   end
 
   @doc """

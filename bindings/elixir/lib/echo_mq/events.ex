@@ -212,13 +212,14 @@ defmodule EchoMQ.Events do
   end
 
   @doc """
-  Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id` stand
+  Appends a record to a stream of the queue that has one writer, and then publishes an event with its place: the members `stream` and `id` stand
   before the further ones. Who hears of a gap reads the stream from the last id that it knows.
 
-  Fails as `EchoMQ.Stream.append/4` does, and with `:reserved_field` for a further member `stream` or `id`; nothing is
+  `EchoMQ.Stream.append_and_publish/5` is the same for a handle of a stream. Fails as `EchoMQ.Stream.append/4` does, and with
+  `:reserved_field` for a further member `stream` or `id`; nothing is
   published then. Once the record is there the call succeeds, and `:published` says what became of the event.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, announced} =
       ...>   EchoMQ.Events.append_and_publish(bus, "shop", "results", [score: "7"], :completed, "JOB000xY9Wvvcd")
       iex> announced.published
@@ -242,7 +243,9 @@ defmodule EchoMQ.Events do
          do: Native.call(&Native.append_and_publish(&1, client, queue, stream, fields, event))
   end
 
-  @doc "The same for a stream of several writers: see `EchoMQ.Stream.append_sequenced/4`."
+  @doc """
+  The same for a stream of many writers, as `EchoMQ.Stream.append_and_publish/5` does for a handle that says so.
+  """
   @spec append_sequenced_and_publish(
           Connector.conn(),
           String.t(),
@@ -256,7 +259,7 @@ defmodule EchoMQ.Events do
     event = {name(event), job, extra}
 
     with {:ok, client} <- Connector.client(conn),
-         do: Native.call(&Native.append_sequenced_and_publish(&1, client, queue, stream, fields, event))
+         do: Native.call(&Native.append_and_publish(&1, client, queue, {stream, :many}, fields, event))
   end
 
   @doc """

@@ -176,18 +176,23 @@ defmodule EchoMQ.Native do
   def connect(_tag, _options), do: unloaded()
   @spec close(tag(), client(), timeout()) :: non_neg_integer() | refusal() | :pending
   def close(_tag, _client, _within), do: unloaded()
+  @spec nodes(tag(), client()) :: {:ok, [map()]} | refusal() | :pending
+  def nodes(_tag, _client), do: unloaded()
   @spec client_notices(client()) :: notices()
   def client_notices(_client), do: unloaded()
   @spec status(client()) :: {boolean(), non_neg_integer(), EchoMQ.Error.t() | nil}
   def status(_client), do: unloaded()
-  @spec mint(client()) :: {:ok, binary()} | refusal()
-  def mint(_client), do: unloaded()
+  @spec mint(tag(), client()) :: {:ok, binary()} | refusal() | :pending
+  def mint(_tag, _client), do: unloaded()
   @spec command(tag(), client(), list()) :: {:ok, term()} | refusal() | :pending
   def command(_tag, _client, _parts), do: unloaded()
   @spec pipeline(tag(), client(), [list()]) :: {:ok, list()} | refusal() | :pending
   def pipeline(_tag, _client, _commands), do: unloaded()
 
-  @spec append(tag(), client(), binary(), binary(), term()) :: {:ok, binary()} | refusal() | :pending
+  # A stream is its name, or the name and who writes it.
+  @type stream :: binary() | {binary(), :one | :many}
+
+  @spec append(tag(), client(), binary(), stream(), term()) :: {:ok, binary()} | refusal() | :pending
   def append(_tag, _client, _queue, _name, _record), do: unloaded()
 
   @spec append_id(tag(), client(), binary(), binary(), binary(), term()) ::
@@ -197,10 +202,10 @@ defmodule EchoMQ.Native do
   def batch(_records), do: unloaded()
   @spec batch_add(reference(), list()) :: list()
   def batch_add(_batch, _records), do: unloaded()
-  @spec append_batch(tag(), client(), binary(), binary(), reference()) :: {:ok, list()} | refusal() | :pending
+  @spec append_batch(tag(), client(), binary(), stream(), reference()) :: {:ok, list()} | refusal() | :pending
   def append_batch(_tag, _client, _queue, _name, _batch), do: unloaded()
 
-  @spec append_batch_atomic(tag(), client(), binary(), binary(), reference()) ::
+  @spec append_batch_atomic(tag(), client(), binary(), stream(), reference()) ::
           {:ok, list()} | refusal() | :pending
   def append_batch_atomic(_tag, _client, _queue, _name, _batch), do: unloaded()
 
@@ -326,13 +331,10 @@ defmodule EchoMQ.Native do
           {:ok, non_neg_integer()} | refusal() | :pending
   def update_progress(_tag, _client, _queue, _job, _progress), do: unloaded()
 
-  @spec append_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
+  @spec append_and_publish(tag(), client(), binary(), stream(), term(), event()) ::
           {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
   def append_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
 
-  @spec append_sequenced_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
-          {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
-  def append_sequenced_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
   @spec check_event(tag(), client(), binary(), event()) :: {:ok, reference()} | refusal() | :pending
   def check_event(_tag, _client, _queue, _event), do: unloaded()
   @spec publish_checked(tag(), reference()) :: {:ok, non_neg_integer()} | refusal() | :pending

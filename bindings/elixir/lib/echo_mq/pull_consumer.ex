@@ -5,7 +5,7 @@ defmodule EchoMQ.PullConsumer do
   `EchoMQ.StreamConsumer` calls a handler and is what most programs want. This is what it stands on, for those who decide
   themselves when to take a message and when it is done.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, consumer} = EchoMQ.PullConsumer.start(bus, "shop", "pulled", group: "mailer", group_start: :head)
       iex> {:ok, id} = EchoMQ.Stream.append(bus, "shop", "pulled", to: "ada")
       iex> {:ok, [message]} = EchoMQ.PullConsumer.take(consumer, 10)
@@ -85,7 +85,7 @@ defmodule EchoMQ.PullConsumer do
   Nothing is taken by that: call `take/3` with a time of 0 then, and ask again where it answers none. The end of the consumer is
   told in the same way. The next question takes the place of this one.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, consumer} = EchoMQ.PullConsumer.start(bus, "shop", "asked", group: "mailer", group_start: :new)
       iex> tag = EchoMQ.PullConsumer.ask(consumer)
       iex> {:ok, _} = EchoMQ.Stream.append(bus, "shop", "asked", to: "ada")

@@ -3,7 +3,7 @@ defmodule EchoMQ.StreamConsumer do
   A consumer of a group: it calls a handler with each entry of a stream, at least once.
 
       children = [
-        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal", node_id: 7},
+        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal"},
         {EchoMQ.StreamConsumer,
          conn: MyApp.Bus,
          queue: "shop",
@@ -176,7 +176,7 @@ defmodule EchoMQ.StreamConsumer do
   caller does not end by that, whether it traps exits or not. The options may also be given as a function of no
   arguments that answers them, so that secrets are looked up late.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> test = self()
       iex> handler = fn message ->
       ...>   send(test, {message.id, message.payload, message.attempts, message.group})

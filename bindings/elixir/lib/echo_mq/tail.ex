@@ -5,7 +5,7 @@ defmodule EchoMQ.Tail do
   A tail belongs to the process that opened it, which alone takes from it, and ends with that process. It reads ahead on a
   connection of its own, a bounded number of records, and opens it again whenever it breaks.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, tail} = EchoMQ.Tail.open(bus, "shop", "followed", :new)
       iex> EchoMQ.Tail.take(tail, 10, 0)
       {:ok, []}
@@ -74,7 +74,7 @@ defmodule EchoMQ.Tail do
   Nothing is taken by that: call `take/3` with a time of 0 then, and ask again where it answers none. The next question takes
   the place of this one.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, tail} = EchoMQ.Tail.open(bus, "shop", "asked-of-a-tail", :new)
       iex> tag = EchoMQ.Tail.ask(tail)
       iex> {:ok, _} = EchoMQ.Stream.append(bus, "shop", "asked-of-a-tail", kind: "placed")

@@ -1,7 +1,7 @@
 //! The events of a queue: publishing them.
 
 use crate::argument::{bytes, text};
-use crate::client::Connection;
+use crate::client::{Connection, stream};
 use crate::error::{Refusal, call};
 use crate::fields::{Parts, Record, members};
 use crate::reply::{answer, answer_later};
@@ -42,28 +42,23 @@ impl Draft {
 
 /// A record to append and an event to publish.
 struct Announcement {
-    name: String,
     record: Record,
     draft: Draft,
 }
 
 impl Announcement {
-    fn read(
-        name: Term<'_>,
-        record: Term<'_>,
-        event: (Term<'_>, Term<'_>, Term<'_>),
-    ) -> Result<Self, Refusal> {
-        let (draft, name) = (Draft::read(event)?, text(name, "the stream")?.into_owned());
-        Ok(Self { name, record: Parts::default().record(record)?, draft })
+    fn read(record: Term<'_>, event: (Term<'_>, Term<'_>, Term<'_>)) -> Result<Self, Refusal> {
+        let draft = Draft::read(event)?;
+        Ok(Self { record: Parts::default().record(record)?, draft })
     }
 
     fn is_large(&self) -> bool {
         self.draft.is_large() || matches!(self.record, Record::Large(_))
     }
 
-    /// The name of the stream, the fields, and the event. For large ones on a thread of its own.
-    fn finish(self) -> echomq::Result<(String, Fields, Signal)> {
-        Ok((self.name, self.record.into_fields(), self.draft.finish()?))
+    /// The fields and the event. For large ones on the worker's thread.
+    fn finish(self) -> echomq::Result<(Fields, Signal)> {
+        Ok((self.record.into_fields(), self.draft.finish()?))
     }
 }
 
@@ -126,6 +121,7 @@ fn update_progress<'a>(
     })
 }
 
+/// Appends to a stream, as its writers say, and then publishes.
 #[rustler::nif]
 fn append_and_publish<'a>(
     env: Env<'a>,
@@ -137,29 +133,10 @@ fn append_and_publish<'a>(
     event: (Term<'a>, Term<'a>, Term<'a>),
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
+        let (stream, announcement) = (stream(&connection, queue, name)?, Announcement::read(record, event)?);
         submit(env, tag, announcement.is_large(), move || {
-            let (name, fields, signal) = announcement.finish()?;
-            Ok(events.append_and_publish(&name, fields, signal))
-        })
-    })
-}
-
-#[rustler::nif]
-fn append_sequenced_and_publish<'a>(
-    env: Env<'a>,
-    tag: Term<'a>,
-    connection: ResourceArc<Connection>,
-    queue: Term<'a>,
-    name: Term<'a>,
-    record: Term<'a>,
-    event: (Term<'a>, Term<'a>, Term<'a>),
-) -> NifResult<Term<'a>> {
-    call(env, || {
-        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
-        submit(env, tag, announcement.is_large(), move || {
-            let (name, fields, signal) = announcement.finish()?;
-            Ok(events.append_sequenced_and_publish(&name, fields, signal))
+            let (fields, signal) = announcement.finish()?;
+            Ok(stream.append_and_publish(fields, signal))
         })
     })
 }
