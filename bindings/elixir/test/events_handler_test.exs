@@ -257,7 +257,8 @@ defmodule EchoMQ.EventsHandlerTest do
     Process.flag(:trap_exit, true)
     assert %{id: Completed, restart: :transient, shutdown: 60_000} = Completed.child_spec(queue: queue)
     assert %{id: :counter, restart: :permanent} = Counter.child_spec([])
-    assert {Counter, :start_link, [[queue: "q"]]} = Counter.child_spec(queue: "q").start
+    assert {Counter, :start_link, [options]} = Counter.child_spec(queue: "q").start
+    assert options == [connect: :lazy, queue: "q"]
     assert Unable.start_link(conn: bus, queue: queue) == {:error, :unable}
     assert {:error, %Error{code: :invalid_option}} = Counter.start_link(conn: bus, queue: queue, buffer: 0)
   end
@@ -277,7 +278,7 @@ defmodule EchoMQ.EventsHandlerTest do
       %{bus: bus, plain: plain, queue: queue} = context
       Process.register(self(), :noticing_test)
       :telemetry.tell(self(), queue)
-      start_supervised!({Noticing, conn: bus, queue: queue})
+      start_supervised!({Noticing, conn: bus, queue: queue, connect: :wait})
 
       for _ <- 1..3 do
         cut(plain)
