@@ -60,8 +60,15 @@ impl Link {
         let socket = socket::connect(&settings.endpoint, settings.tls.as_deref()).await?;
         let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
         loop {
-            let replies = link.request(&handshake.commands()).await;
-            let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
+            let commands = handshake.commands();
+            link.output.extend(&commands);
+            let mut replies = Vec::with_capacity(commands.count());
+            while replies.len() < commands.count() {
+                if let Err(error) = link.exchange(&mut replies).await {
+                    let turned_away = handshake.turned_away(&replies);
+                    return Err(turned_away.unwrap_or_else(|| failure(&settings.endpoint, &error)));
+                }
+            }
             if let Some(greeting) = handshake.answered(replies)? {
                 settings.greet(&greeting);
                 return Ok(link);

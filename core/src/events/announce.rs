@@ -106,6 +106,10 @@ impl<A: Operation<Reply = EventId>> Operation for Announce<A> {
         }
     }
 
+    fn finds_out(&self) -> bool {
+        self.publish.is_none() && self.append.finds_out()
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         match &mut self.publish {
             None => {

@@ -261,10 +261,10 @@ impl Line {
         self.give_up(|entry| entry.deadline <= now, why)
     }
 
-    /// Gives up what was never sent, for the reason given: the server refuses the client. What was sent goes on being
-    /// asked after until its deadline, since the client may be taken again and its outcome is open.
+    /// Gives up what waits, for the reason given: the server refuses the client. A write that was sent waits on, since the
+    /// client may be taken again and what became of it can be found out then.
     pub(crate) fn refuse(&mut self, why: impl Fn() -> Error) -> Abandoned {
-        self.give_up(|entry| !entry.lost, |_| why())
+        self.give_up(|entry| !entry.task.finds_out(), |_| why())
     }
 
     /// Gives up one operation, whose caller does not wait any longer.

@@ -92,6 +92,13 @@ pub trait Operation: Send + 'static {
         Err(why)
     }
 
+    /// Whether it has been sent and still finds out what became of it, so that ending it early would leave that unknown.
+    ///
+    /// It waits for its deadline even while the server refuses the client.
+    fn finds_out(&self) -> bool {
+        false
+    }
+
     /// How many commands it may need at once: its share of the client's bound.
     fn weight(&self) -> usize {
         1

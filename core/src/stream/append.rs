@@ -51,6 +51,10 @@ impl Operation for Append {
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(self.record.abandon(&self.key, why))
     }
+
+    fn finds_out(&self) -> bool {
+        self.record.finds_out()
+    }
 }
 
 /// A record on its way into a stream.
@@ -145,6 +149,11 @@ impl Appending {
             Some(id) => self.unknown(key, id, why.message()),
             None => why.about(&**key),
         }
+    }
+
+    /// Whether an answer was lost that is being asked after.
+    pub(crate) fn finds_out(&self) -> bool {
+        self.resent || self.question != Question::Append
     }
 
     fn unknown(&self, key: &Key, id: EventId, why: &str) -> Error {

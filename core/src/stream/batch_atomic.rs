@@ -189,6 +189,10 @@ impl Operation for AppendBatchAtomic {
         Err(if self.ids.is_empty() { why.about(&*self.key) } else { self.unknown(why.message()) })
     }
 
+    fn finds_out(&self) -> bool {
+        !self.ids.is_empty()
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
     }

@@ -68,9 +68,14 @@ impl Connection {
         loop {
             connection.output = handshake.commands();
             connection.write(&patience)?;
-            let replies: Result<Vec<Value>> =
-                (0..connection.output.count()).map(|_| connection.read(&patience, || ())).collect();
-            if let Some(greeting) = handshake.answered(replies?)? {
+            let mut replies = Vec::with_capacity(connection.output.count());
+            while replies.len() < connection.output.count() {
+                match connection.read(&patience, || ()) {
+                    Ok(reply) => replies.push(reply),
+                    Err(error) => return Err(handshake.turned_away(&replies).unwrap_or(error)),
+                }
+            }
+            if let Some(greeting) = handshake.answered(replies)? {
                 settings.greet(&greeting);
                 return Ok(connection);
             }

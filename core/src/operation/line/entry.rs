@@ -188,6 +188,8 @@ pub(super) trait Task: Send {
     /// Its answers will not come.
     fn lost(&mut self) -> After;
     fn abandon(&mut self, why: Error);
+    /// Whether ending it early would leave unknown what it can still find out.
+    fn finds_out(&self) -> bool;
     /// Who waits for it, as far as it can be woken.
     fn owner(&self) -> Option<Waker>;
 }
@@ -286,6 +288,10 @@ impl<O: Operation> Task for Running<O> {
     fn abandon(&mut self, why: Error) {
         let answer = self.operation.abandon(why);
         self.end(answer);
+    }
+
+    fn finds_out(&self) -> bool {
+        self.operation.finds_out()
     }
 
     fn owner(&self) -> Option<Waker> {
