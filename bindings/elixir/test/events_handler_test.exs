@@ -69,7 +69,7 @@ defmodule EchoMQ.EventsHandlerTest do
 
   test "a module folds what it hears, and its state is read at any time", context do
     %{bus: bus, plain: plain, queue: queue} = context
-    listener = start_supervised!({Completed, conn: bus, queue: queue})
+    listener = start_supervised!({Completed, conn: bus, queue: queue, connect: :wait})
     assert Events.state(listener) == [:begun]
     flood(plain, queue, 1_000)
     Wait.until(fn -> length(Events.state(listener)) == 1_001 end)
@@ -95,7 +95,7 @@ defmodule EchoMQ.EventsHandlerTest do
 
   test "a handler that fails is reported with the event, keeps its state and goes on", context do
     %{bus: bus, plain: plain, queue: queue} = context
-    listener = start_supervised!({Completed, conn: bus, queue: queue})
+    listener = start_supervised!({Completed, conn: bus, queue: queue, connect: :wait})
     :telemetry.tell(self(), queue)
 
     for {event, said} <- [
@@ -132,7 +132,7 @@ defmodule EchoMQ.EventsHandlerTest do
     %{bus: bus, plain: plain, queue: queue} = context
     name = :"handler_test_#{queue}"
     Process.register(self(), name)
-    listener = start_supervised!({Counter, conn: bus, queue: queue})
+    listener = start_supervised!({Counter, conn: bus, queue: queue, connect: :wait})
     :ok = Events.subscribe(listener)
     publish(plain, queue, ~s({"event":"wait","for":"#{name}"}))
     assert_receive {:waiting, ^listener}, 60_000
