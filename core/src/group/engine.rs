@@ -171,7 +171,8 @@ impl Engine {
             let answered = async {
                 match reads.front() {
                     Some(read) => lane.receive(read.sent + block).await,
-                    None => pending().await,
+                    // A consumer that has enough to do hears all the same that its connection is gone.
+                    None => Err(lane.lost().await),
                 }
             };
             let next = async {

@@ -55,6 +55,10 @@ impl Operation for Append {
     fn finds_out(&self) -> bool {
         self.record.finds_out()
     }
+
+    fn bytes(&self) -> usize {
+        self.record.size()
+    }
 }
 
 /// A record on its way into a stream.
@@ -91,6 +95,11 @@ impl Appending {
     /// Whether its id is minted when it is sent.
     pub(crate) fn mints(&self) -> bool {
         self.id.is_none()
+    }
+
+    /// The bytes of its names and values.
+    pub(crate) fn size(&self) -> usize {
+        self.fields.size()
     }
 
     pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {
@@ -146,6 +155,10 @@ impl Appending {
     pub(crate) fn abandon(&self, key: &Key, why: Error) -> Error {
         match self.id {
             Some(id) if self.question == Question::Top => refused(key, id, None),
+            // What the server refused last, it did not append.
+            Some(_) if self.question == Question::Append && why.code() == Code::Unavailable => {
+                why.about(&**key)
+            }
             Some(id) => self.unknown(key, id, why.message()),
             None => why.about(&**key),
         }

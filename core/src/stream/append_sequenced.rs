@@ -198,6 +198,10 @@ impl<R: Send + 'static> Operation for AppendSequenced<R> {
     fn weight(&self) -> usize {
         self.records.len()
     }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
+    }
 }
 
 #[cfg(test)]

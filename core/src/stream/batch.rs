@@ -127,4 +127,9 @@ impl Operation for AppendBatch {
     fn weight(&self) -> usize {
         self.records.len()
     }
+
+    fn bytes(&self) -> usize {
+        let size = |slot: &Slot| if let Slot::Open(record) = slot { record.size() } else { 0 };
+        self.records.iter().map(size).sum()
+    }
 }

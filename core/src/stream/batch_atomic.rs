@@ -196,4 +196,8 @@ impl Operation for AppendBatchAtomic {
     fn weight(&self) -> usize {
         self.records.len()
     }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
+    }
 }

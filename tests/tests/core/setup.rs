@@ -92,8 +92,8 @@ async fn a_clock_that_was_corrected_refuses_nothing_any_longer() {
                 "sequenced" => vec![stream.append_sequenced([("k", "v")]).await.unwrap()],
                 // An id made without waiting is the last that is refused.
                 "mint" => {
-                    assert_eq!(client.mint().unwrap_err().code(), Code::ClockAhead);
-                    wait_until_async("ids to be made again", async || client.mint().is_ok()).await;
+                    assert_eq!(client.mint().await.unwrap_err().code(), Code::ClockAhead);
+                    wait_until_async("ids to be made again", async || client.mint().await.is_ok()).await;
                     Vec::new()
                 }
                 "blocking" => {
