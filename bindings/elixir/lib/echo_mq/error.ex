@@ -8,6 +8,9 @@ defmodule EchoMQ.Error do
     * `:id` - the branded id of the record concerned, or `nil`: with `:unknown_outcome` the one to ask again with
       through `EchoMQ.Stream.append_id/5`, with `:nonmonotonic` the one that was refused
     * `:top` - with `:nonmonotonic`, the entry id of the stream's top
+    * `:retryable` - whether the same call may succeed later without any change by the caller. `:unknown_outcome` is not:
+      calling again could write a second record
+    * `:cause` - the error that led to this one, or `nil`: why there was no connection, for example
 
   It is an exception, so that it can be raised where that is wanted. It never holds a password.
 
@@ -65,11 +68,13 @@ defmodule EchoMQ.Error do
           message: String.t(),
           subject: String.t() | nil,
           id: EchoMQ.Stream.Id.t() | nil,
-          top: String.t() | nil
+          top: String.t() | nil,
+          retryable: boolean(),
+          cause: t() | nil
         }
 
   @enforce_keys [:code, :message]
-  defexception [:code, :message, :subject, :id, :top]
+  defexception [:code, :message, :subject, :id, :top, :cause, retryable: false]
 
   @doc """
   Every code, in the order of the protocol's list.
