@@ -41,6 +41,18 @@ impl Origin {
     }
 }
 
+/// What this host is called; empty where it does not say.
+pub(crate) fn host_name() -> String {
+    let mut name = [0_u8; 256];
+    #[cfg(unix)]
+    {
+        // SAFETY: the buffer is this function's own and as long as is said. One more byte ends a name that was cut.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    }
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..length]).into_owned()
+}
+
 #[cfg(unix)]
 fn watch_forks() {
     extern "C" fn in_child() {

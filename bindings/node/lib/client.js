@@ -90,14 +90,17 @@ class Client {
   }
 
   /**
-   * Makes one id, for {@link Stream.appendId}.
+   * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
+   * node, which takes the server.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * Fails with `clock_ahead`, with `node_lease_lost` where no node is free, with `node_conflict` where another process has the
+   * one given and `onNodeConflict` says so, and with `mint_exhausted`.
    *
-   * @returns {string}
+   * @param {import('./stream').CallOptions} [options]
+   * @returns {Promise<string>}
    */
-  mint() {
-    return this.#native.mint();
+  mint(options) {
+    return call((slot) => this.#native.mint(slot), options?.signal);
   }
 
   /**

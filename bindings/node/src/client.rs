@@ -76,10 +76,10 @@ impl NativeClient {
         Ok(NativeEvents::new(events, self.queue.clone()))
     }
 
-    /// Makes one id.
+    /// Makes one id; answers it.
     #[napi(catch_unwind)]
-    pub fn mint(&self, env: Env) -> Result<String> {
-        or_throw(&env, self.client.mint()).map(String::from)
+    pub fn mint(&self, slot: u32) {
+        Ticket::new(&self.queue, slot).answer_with(self.client.mint());
     }
 
     /// Sends one command; answers its reply.

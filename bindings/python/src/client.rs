@@ -51,11 +51,13 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(queue.py(), &error))
     }
 
-    /// Makes one id, for ``append_id``. It needs no server and does not wait.
+    /// Makes one id, for ``append_id``. It is there at once while the client has its node; the first one leases a node,
+    /// which takes the server.
     ///
-    /// Fails with ``InvalidOptionError`` without a node id, ``ClockAheadError`` and ``MintExhaustedError``.
+    /// Fails with ``ClockAheadError``, with ``NodeLeaseLostError`` where no node is free, with ``NodeConflictError`` where
+    /// another process has the one given and ``on_node_conflict`` says so, and with ``MintExhaustedError``.
     fn mint(&self, py: Python<'_>) -> PyResult<String> {
-        self.0.mint().map(String::from).map_err(|error| error::raise(py, &error))
+        wait(py, || self.0.mint()).map(String::from)
     }
 
     /// Sends any command of the server's, its parts ``str`` or ``bytes``, and gives the reply: texts as ``bytes``.

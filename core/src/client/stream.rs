@@ -98,7 +98,7 @@ impl<D: Door> Stream<D> {
         if self.writers == Writers::Many {
             return self.append_sequenced(fields);
         }
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
     }
 
@@ -163,14 +163,14 @@ impl<D: Door> Stream<D> {
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
             Writers::Many => {
                 let batch = AppendBatchSequenced::new(self.key.clone(), records);
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
         }
     }
@@ -218,7 +218,7 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
     }
 
@@ -294,11 +294,7 @@ impl<D: Door> Stream<D> {
             records.into_iter().map(|fields| self.checked(fields.into())).collect();
         match records {
             Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| operation(self.key.clone(), records)),
-            ),
+            records => self.door.run(records.and_then(|records| operation(self.key.clone(), records))),
         }
     }
 
@@ -309,7 +305,6 @@ impl<D: Door> Stream<D> {
         append: impl FnOnce(Key, Fields) -> Result<A>,
     ) -> Result<Announce<A>> {
         let fields = self.checked(fields)?;
-        self.with_node()?;
         let channel = Channel::new(self.key.keys().clone());
         let append = append(self.key.clone(), fields)?;
         Announce::new(append, channel, self.key.name(), signal, self.door.settings().max_record_bytes)
@@ -318,10 +313,6 @@ impl<D: Door> Stream<D> {
     fn checked(&self, fields: Fields) -> Result<Fields> {
         fields.check(self.door.settings().max_record_bytes).map_err(|error| error.about(&*self.key))?;
         Ok(fields)
-    }
-
-    fn with_node(&self) -> Result<()> {
-        self.door.minter().check()
     }
 }
 

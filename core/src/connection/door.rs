@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::minter::Minter;
 use crate::process::Origin;
+use tokio::runtime::Handle as Runtime;
 
 /// A way to the server: [`Shared`] or [`Local`](super::local::Local).
 ///
@@ -29,6 +30,15 @@ pub trait Door: Clone + Send + Sync + 'static {
 
     /// The door that tasks of the client's use: itself, or one beside it where its calls wait on threads.
     fn shared(&self) -> impl Future<Output = Result<Shared>> + Send;
+
+    /// The door again, while someone else holds it too.
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static;
+
+    /// Where tasks of the client's run. Fails with `state` where the system gives no thread for one.
+    fn runtime(&self) -> Result<Runtime>;
+
+    /// Carries an operation of the client's own out, from a task.
+    fn run_aside<O: Operation>(self, operation: O) -> impl Future<Output = Result<O::Reply>> + Send;
 
     /// What the client was made with.
     fn settings(&self) -> &Settings;

@@ -17,12 +17,11 @@ use super::settings::{Connect, Settings};
 use super::shared::Shared;
 use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
-use crate::notice::Board;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
-use crate::operation::pending::Pending;
-use crate::process::Origin;
+use crate::operation::pending::{Pending, pending};
+use crate::process::{self, Origin};
 use connection::{Connection, Patience};
 use host::Host;
 use redis::Value;
@@ -34,6 +33,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle as Runtime;
 
 /// How many commands a leader sends at once.
 const PIPELINE: usize = 1_024;
@@ -85,7 +85,7 @@ impl Local {
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
             state: Mutex::new(State {
-                line: Line::new(settings.max_in_flight),
+                line: settings.line(),
                 before: connection.is_some(),
                 connection,
                 led: false,
@@ -114,6 +114,13 @@ impl Local {
         }
     }
 
+    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
+        let inner = &*self.0;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
+    }
+
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
     pub(crate) fn close(&self, within: Duration) -> usize {
         let inner = &*self.0;
@@ -140,6 +147,9 @@ impl Local {
                 break;
             }
         }
+        if !left().is_zero() {
+            inner.release(left());
+        }
         inner.given_up.store(true, Ordering::Relaxed);
         let (count, abandoned) = {
             let mut state = inner.state();
@@ -157,12 +167,8 @@ impl Door for Local {
     type Answer<T: Send + 'static> = Result<T>;
 
     fn run<O: Operation>(&self, operation: Result<O>) -> Result<O::Reply> {
-        let inner = &*self.0;
-        inner.origin.check()?;
-        let operation = operation?;
-        let deadline = Instant::now() + inner.settings.timeout;
-        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
-        Caller { inner, age, deadline, host: Host::new(&inner.interrupt) }.wait(answer)
+        self.0.origin.check()?;
+        self.run_for(&self.0.interrupt, operation?)
     }
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
@@ -179,9 +185,7 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        // What is told of the connection is that of the client's own.
-        let settings = || Settings { notices: Board::new(), ..self.0.settings.clone() };
-        let connect = || Shared::connect(settings());
+        let connect = || Shared::connect(self.0.settings.beside());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -190,6 +194,24 @@ impl Door for Local {
             return Err(closed);
         }
         Ok(companion.clone())
+    }
+
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        process::runtime().map(|runtime| runtime.handle().clone())
+    }
+
+    async fn run_aside<O: Operation>(self, operation: O) -> Result<O::Reply> {
+        let (promise, answer) = pending();
+        thread::Builder::new()
+            .name("echomq-lease".to_owned())
+            .spawn(move || promise.answer(self.run_for(&self.0.given_up_interrupt(), operation)))
+            .map_err(|error| Error::new(Code::State, format!("the system gives no thread: {error}")))?;
+        answer.await
     }
 
     fn settings(&self) -> &Settings {
@@ -216,6 +238,29 @@ impl Door for Local {
 }
 
 impl Inner {
+    /// Ends the calls of threads that are no caller's own, which must not ask the host.
+    fn given_up_interrupt(&self) -> Interrupt {
+        let given_up = self.given_up.clone();
+        Arc::new(move || given_up.load(Ordering::Relaxed))
+    }
+
+    /// Gives the node back, where the connection is open and nobody uses it.
+    fn release(&self, within: Duration) {
+        if !self.state().line.has_release() {
+            return;
+        }
+        let Some(mut lead) = Lead::take(self) else { return };
+        let deadline = Instant::now() + within.min(self.settings.timeout);
+        let caller = Caller { inner: self, age: 0, deadline, host: Host::new(&self.interrupt) };
+        while let Some(mut connection) = lead.connection.take() {
+            // What could not be given back ends by itself.
+            if lead.exchange(&mut connection, &caller).is_err() || self.state().line.is_empty() {
+                break;
+            }
+            lead.connection = Some(connection);
+        }
+    }
+
     /// Changes the line, and then tells whoever waits for what was given up.
     fn on_line(&self, change: impl FnOnce(&mut State) -> Abandoned) {
         let abandoned = change(&mut self.state());
@@ -234,10 +279,26 @@ impl Inner {
     }
 }
 
+/// The last handle is gone: the node is given back, and the answer is not waited for.
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.origin.is_here() {
-            self.settings.notices.end();
+        // In a forked child the connection is the parent's.
+        if !self.origin.is_here() {
+            return;
+        }
+        self.settings.notices.end();
+        let interrupt = self.given_up_interrupt();
+        let host = Host::new(&interrupt);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.line.close(closed());
+        if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
+            let entries = state.line.take(PIPELINE);
+            let outgoing = Outgoing::prepare(entries, &self.settings.minter, &mut connection.output);
+            let until = Instant::now() + BlockingSocket::STEP;
+            let patience = Patience { host: &host, stall: BlockingSocket::STEP, until };
+            if !outgoing.is_empty() {
+                let _ = connection.write(&patience);
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Mint;
 use crate::notice::{Board, Notice, NoticeKind};
+use crate::operation::lease::{Lease, OnNodeConflict, Terms, Told};
 use crate::operation::minter::Minter;
 use std::fmt;
 use std::path::PathBuf;
@@ -27,7 +28,9 @@ use std::time::Duration;
 /// | `username`, `password` | who asks; also in the URL | nobody |
 /// | `database` | a number; also in the URL | 0 |
 /// | `client_name` | shown by `CLIENT LIST` | none |
-/// | `node_id` | 0 to 1022, this process's own; needed to append | `ECHOMQ_NODE_ID` |
+/// | `node_id` | 0 to 1022, this process's own, in place of a leased one | `ECHOMQ_NODE_ID`, else a leased one |
+/// | `node_lease` | milliseconds that a node stays this client's after its process was killed, at least 1 000 | 30 000 |
+/// | `on_node_conflict` | where another process has the `node_id` given: `warn`, `wait` for it, or `refuse` | `warn` |
 /// | `timeout` | milliseconds until a call fails | 5 000 |
 /// | `connect` | the first connection: `wait` for a server that is not there yet, for `connect_timeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt | `wait` |
 /// | `connect_timeout` | milliseconds for one attempt to connect | 5 000 |
@@ -56,6 +59,8 @@ pub struct Options {
     database: u32,
     client_name: Option<String>,
     node_id: Option<u16>,
+    node_lease: Duration,
+    on_node_conflict: OnNodeConflict,
     clock: Clock,
     timeout: Duration,
     connect: Connect,
@@ -79,6 +84,8 @@ impl Options {
         "database",
         "client_name",
         "node_id",
+        "node_lease",
+        "on_node_conflict",
         "timeout",
         "connect",
         "connect_timeout",
@@ -110,6 +117,8 @@ impl Options {
             database: location.database.unwrap_or(0),
             client_name: None,
             node_id: None,
+            node_lease: Duration::from_secs(30),
+            on_node_conflict: OnNodeConflict::Warn,
             clock: Clock::system(),
             timeout: Duration::from_secs(5),
             connect: Connect::default(),
@@ -138,6 +147,8 @@ impl Options {
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(client_name(value)?),
             "node_id" => self.node_id = Some(number(name, value)?),
+            "node_lease" => self.node_lease = lease_time(duration(name, value)?)?,
+            "on_node_conflict" => self.on_node_conflict = on_conflict(value)?,
             "clock" => self.clock = Clock::standing(number(name, value)?),
             "timeout" => self.timeout = duration(name, value)?,
             "connect" => self.connect = connect(value)?,
@@ -195,9 +206,20 @@ impl Options {
         Self { database, ..self }
     }
 
-    /// The node to mint with, this process's own: 0 to 1022. A client that only reads needs none.
+    /// The node to mint with, this process's own: 0 to 1022. Without it the client leases a free one when it first mints.
     pub fn node_id(self, node: u16) -> Self {
         Self { node_id: Some(node), ..self }
+    }
+
+    /// How long the lease of a node holds after the process was killed: a second to a day. It is renewed at a third of
+    /// that time; where the server cannot be reached for all of it, nothing is minted until it can.
+    pub fn node_lease(self, node_lease: Duration) -> Self {
+        Self { node_lease, ..self }
+    }
+
+    /// What follows where another live process holds the node id that was given.
+    pub fn on_node_conflict(self, on_node_conflict: OnNodeConflict) -> Self {
+        Self { on_node_conflict, ..self }
     }
 
     /// Where the client takes the time from.
@@ -271,11 +293,26 @@ impl Options {
                 Err(_) => None,
             },
         };
-        let minter = Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead);
+        let node = node.map(Mint::new).transpose()?;
+        let terms = Terms {
+            node: node.as_ref().map(Mint::node),
+            time: lease_time(checked("node_lease", self.node_lease)?)?,
+            on_conflict: self.on_node_conflict,
+        };
+        let minter = Arc::new(Minter::leased(self.clock, node, self.max_clock_ahead));
         let notices = Board::new();
         let board = notices.clone();
         let tell = move |error: &Error| board.post(Notice::of_error(NoticeKind::ClockAhead, error));
         minter.server_clock().tell(tell);
+        let board = notices.clone();
+        let tell = move |told| {
+            board.post(match told {
+                Told::Lost(error) => Notice::of_error(NoticeKind::NodeLeaseLost, &error),
+                Told::Conflict(error) => Notice::of_error(NoticeKind::NodeConflict, &error),
+            });
+        };
+        let client_name = self.client_name.as_deref().unwrap_or_default();
+        let lease = Arc::new(Lease::new(minter.clone(), terms, client_name, Box::new(tell)));
         Ok(Settings {
             endpoint: self.endpoint.clone(),
             connect: self.connect,
@@ -286,7 +323,9 @@ impl Options {
             client_name: self.client_name.clone(),
             protocol: self.protocol,
             claim_version: self.claim_version.clone(),
-            minter: Arc::new(minter),
+            minter,
+            lease,
+            beside: false,
             greeted: Arc::new(AtomicBool::new(false)),
             notices,
             timeout: checked("timeout", self.timeout)?,
@@ -340,6 +379,23 @@ fn checked(name: &str, time: Duration) -> Result<Duration> {
     }
 }
 
+/// Shorter ones would be lost to any pause of a host.
+fn lease_time(time: Duration) -> Result<Duration> {
+    if time < Duration::from_secs(1) {
+        return Err(refusal("node_lease", "less than a second, 1000 milliseconds"));
+    }
+    Ok(time)
+}
+
+fn on_conflict(value: &str) -> Result<OnNodeConflict> {
+    match value {
+        "warn" => Ok(OnNodeConflict::Warn),
+        "wait" => Ok(OnNodeConflict::Wait),
+        "refuse" => Ok(OnNodeConflict::Refuse),
+        _ => Err(refusal("on_node_conflict", "it is none of warn, wait and refuse")),
+    }
+}
+
 fn client_name(value: &str) -> Result<String> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(value.to_owned());
@@ -380,8 +436,9 @@ mod tests {
     fn every_named_option_is_taken_by_name_and_documented() {
         let mut options = Options::new("redis://h").unwrap();
         for name in Options::NAMES {
-            let accepted =
-                ["7", "2", "echomq:2.0.0", "lazy"].iter().any(|value| options.set(name, value).is_ok());
+            let accepted = ["7", "2", "1000", "warn", "echomq:2.0.0", "lazy"]
+                .iter()
+                .any(|value| options.set(name, value).is_ok());
             assert!(accepted, "{name}");
         }
         let rows = include_str!("options.rs").lines().filter(|line| line.starts_with("/// | `"));

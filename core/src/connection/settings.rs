@@ -6,6 +6,8 @@ use super::password::Password;
 use super::tls::Tls;
 use crate::error::Result;
 use crate::notice::Board;
+use crate::operation::lease::Lease;
+use crate::operation::line::Line;
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +53,10 @@ pub struct Settings {
     pub(crate) minter: Arc<Minter>,
     /// Whether a server has greeted the client before.
     pub(crate) greeted: Arc<AtomicBool>,
+    /// The right to make them.
+    pub(crate) lease: Arc<Lease>,
+    /// Whether the connection is one beside the client's, which keeps the lease when it ends.
+    pub(crate) beside: bool,
     /// Where the client's notices wait.
     pub(crate) notices: Board,
     pub(crate) timeout: Duration,
@@ -84,5 +90,15 @@ impl Settings {
         if let Some(eviction) = &greeting.eviction {
             self.notices.post(eviction.clone());
         }
+    }
+
+    /// Those of a connection beside the client's. What is told of the connection is that of the client's own.
+    pub(crate) fn beside(&self) -> Self {
+        Self { beside: true, notices: Board::new(), ..self.clone() }
+    }
+
+    /// The line of one of the client's connections.
+    pub(crate) fn line(&self) -> Line {
+        Line::leasing(self.max_in_flight, self.lease.clone(), !self.beside)
     }
 }

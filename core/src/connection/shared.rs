@@ -110,7 +110,7 @@ impl Shared {
         let first = Link::first(&settings).await?;
         let inner = Arc::new(Inner {
             origin: Origin::here(),
-            line: Mutex::new(Line::new(settings.max_in_flight)),
+            line: Mutex::new(settings.line()),
             wake: Notify::new(),
             connected: AtomicBool::new(first.is_some()),
             cause: Mutex::new(None),
@@ -216,6 +216,20 @@ impl Door for Shared {
 
     async fn shared(&self) -> Result<Shared> {
         Ok(self.clone())
+    }
+
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let handle = Arc::downgrade(&self.0);
+        move || handle.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        Ok(self.0.0.runtime.clone())
+    }
+
+    fn run_aside<O: Operation>(self, operation: O) -> impl Future<Output = Result<O::Reply>> + Send {
+        // The handle is not held while the answer is waited for, so that the client can end meanwhile.
+        self.run(Ok(operation))
     }
 
     fn settings(&self) -> &Settings {

@@ -5,6 +5,7 @@
 //! on the caller's own thread. So each rule is written once and tested without a server.
 
 pub(crate) mod command;
+pub(crate) mod lease;
 pub(crate) mod line;
 pub(crate) mod minter;
 pub(crate) mod monitor;

@@ -59,6 +59,8 @@ impl Operation for AppendBatch {
             let Slot::Open(record) = slot else { continue };
             match record.prepare(minter) {
                 Ok(()) => any = true,
+                // Without a node the batch waits as a whole.
+                Err(error) if error.code() == Code::NodeLeaseLost => return Err(error),
                 // As long as there is no id, all of it can be tried again.
                 Err(error) if error.code() == Code::ClockAhead && !any => {
                     return Err(error.about(&*self.key));

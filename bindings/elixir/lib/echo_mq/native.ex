@@ -103,8 +103,8 @@ defmodule EchoMQ.Native do
   def close(_tag, _client, _within), do: unloaded()
   @spec status(client()) :: {boolean(), non_neg_integer()}
   def status(_client), do: unloaded()
-  @spec mint(client()) :: {:ok, binary()} | refusal()
-  def mint(_client), do: unloaded()
+  @spec mint(tag(), client()) :: {:ok, binary()} | refusal() | :pending
+  def mint(_tag, _client), do: unloaded()
   @spec command(tag(), client(), list()) :: {:ok, term()} | refusal() | :pending
   def command(_tag, _client, _parts), do: unloaded()
   @spec pipeline(tag(), client(), [list()]) :: {:ok, list()} | refusal() | :pending

@@ -95,9 +95,10 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(py, &error))
     }
 
-    /// Makes one id, for ``append_id``: a ``str`` at once, for it needs no server. See ``echomq.Client.mint``.
-    fn mint(&self, py: Python<'_>) -> PyResult<String> {
-        self.connected(py)?.mint().map(String::from).map_err(|error| error::raise(py, &error))
+    /// Makes one id, for ``append_id``. See ``echomq.Client.mint``.
+    fn mint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (client, queue) = (self.connected(py)?, LoopQueue::current(py)?);
+        queue.answer(py, client.mint(), |py, id| Ok(String::from(id).into_pyobject(py)?.into_any().unbind()))
     }
 
     /// Sends any command of the server's; see ``echomq.Client.command``.

@@ -67,7 +67,7 @@ impl Driver {
                 self.close(&handle).await;
                 Ok(Answer::default())
             }
-            b"mint" => self.mint(arguments),
+            b"mint" => self.mint(arguments).await,
             b"append" => {
                 let stream = self.stream(&mut arguments)?;
                 Ok(Answer::default().text(stream.append(arguments.record()?).await?))
@@ -181,13 +181,13 @@ impl Driver {
         Ok(client.events(&arguments.text()?)?)
     }
 
-    fn mint(&self, mut arguments: Arguments<'_>) -> Answered {
+    async fn mint(&self, mut arguments: Arguments<'_>) -> Answered {
         let client = self.client(&arguments.bytes()?)?;
         let count: usize = arguments.number()?;
         arguments.end()?;
         let mut answer = Answer::default();
         for _ in 0..count {
-            answer = answer.text(client.mint()?);
+            answer = answer.text(client.mint().await?);
         }
         Ok(answer)
     }

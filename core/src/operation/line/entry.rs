@@ -46,30 +46,53 @@ pub(crate) struct Flight {
 /// Entries that were taken, and whose commands are made.
 pub(crate) struct Outgoing {
     pub(super) flights: Vec<Flight>,
+    /// Those for which no id can be made now, and those behind them.
+    pub(super) held: Vec<Entry>,
     /// How many ended instead, because no id could be made for them.
     pub(super) ended: usize,
     pub(super) weight_of_ended: usize,
 }
 
 impl Outgoing {
+    /// Whether nothing is to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
         let flights = Vec::with_capacity(entries.len());
-        let mut outgoing = Self { flights, ended: 0, weight_of_ended: 0 };
+        let mut outgoing = Self { flights, held: Vec::new(), ended: 0, weight_of_ended: 0 };
         for mut entry in entries {
+            if !outgoing.held.is_empty() {
+                outgoing.held.push(entry);
+                continue;
+            }
             let before = commands.count();
-            if entry.task.send(minter, commands) {
-                entry.lost = false;
-                let expected = commands.count() - before;
-                let replies = Vec::with_capacity(expected);
-                outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
-            } else {
-                outgoing.ended += 1;
-                outgoing.weight_of_ended += entry.weight;
+            match entry.task.send(minter, commands) {
+                Sending::Sent => {
+                    entry.lost = false;
+                    let expected = commands.count() - before;
+                    let replies = Vec::with_capacity(expected);
+                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
+                }
+                Sending::Held => outgoing.held.push(entry),
+                Sending::Ended => {
+                    outgoing.ended += 1;
+                    outgoing.weight_of_ended += entry.weight;
+                }
             }
         }
         outgoing
     }
+}
+
+/// What came of sending an entry.
+pub(super) enum Sending {
+    Sent,
+    /// There is no node to make its ids with now.
+    Held,
+    Ended,
 }
 
 /// An entry that has all its answers.
@@ -156,8 +179,10 @@ impl Lost {
 
 /// An operation with whoever waits for it.
 pub(super) trait Task: Send {
-    /// Adds its commands; false when it ended instead.
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
+    /// Adds its commands, unless it ends or waits instead.
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending;
+    /// Whether an id is to be made for it.
+    fn mints(&self) -> bool;
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
     /// Its answers will not come.
@@ -203,26 +228,31 @@ impl<O: Operation> Running<O> {
 }
 
 impl<O: Operation> Task for Running<O> {
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool {
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending {
         match self.operation.prepare(minter) {
             Ok(()) => {
                 self.operation.commands(commands);
-                true
+                Sending::Sent
             }
             Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
                 self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
                 commands.command(1).arg("TIME");
-                true
+                Sending::Sent
             }
+            Err(error) if error.code() == Code::NodeLeaseLost && self.operation.mints() => Sending::Held,
             Err(error) => {
                 if error.code() == Code::ClockAhead {
                     minter.server_clock().refused(&error);
                 }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
-                false
+                Sending::Ended
             }
         }
+    }
+
+    fn mints(&self) -> bool {
+        self.operation.mints()
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> After {
