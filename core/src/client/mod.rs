@@ -25,7 +25,7 @@ use crate::keyspace::Keyspace;
 use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
 use crate::operation::server_clock::ReadClock;
-use crate::stream::Key;
+use crate::stream::Keys;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +55,7 @@ use std::time::Duration;
 pub struct Client<D = Shared> {
     door: D,
     hub: Hub,
+    keys: Keys,
 }
 
 impl Client<Shared> {
@@ -135,18 +136,18 @@ impl Client<Local> {
 
 impl<D: Door> Client<D> {
     fn new(door: D) -> Self {
-        Self { door, hub: Hub::new() }
+        Self { door, hub: Hub::new(), keys: Keys::default() }
     }
 
     /// The events of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn events(&self, queue: &str) -> Result<Events<D>> {
         let channel = Channel::new(Keyspace::new(queue)?);
-        Ok(Events::new(self.door.clone(), self.hub.clone(), channel))
+        Ok(Events::new(self.door.clone(), self.hub.clone(), channel, self.keys.clone()))
     }
 
     /// A stream of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn stream(&self, queue: &str, name: &str) -> Result<Stream<D>> {
-        let key = Key::new(&Keyspace::new(queue)?, name)?;
+        let key = self.keys.get(&Keyspace::new(queue)?, name)?;
         Ok(Stream::new(self.door.clone(), key))
     }
 

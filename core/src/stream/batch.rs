@@ -2,12 +2,12 @@
 
 use super::Key;
 use super::append::Appending;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
-use crate::record::Fields;
 use crate::record::packed::Packed;
+use crate::record::{Fields, reply};
 use redis::Value;
 
 /// Appends many records, each for itself.
@@ -45,6 +45,28 @@ impl AppendBatch {
         done.collect()
     }
 
+    fn open(&mut self) -> impl Iterator<Item = &mut Appending> {
+        self.records.iter_mut().filter_map(|slot| match slot {
+            Slot::Open(record) => Some(record),
+            Slot::Done(_) => None,
+        })
+    }
+
+    /// Reads one answer for each record that is open. One that the server could not serve stays open.
+    fn read(&mut self, replies: Vec<Value>) {
+        let mut replies = replies.into_iter();
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot {
+                let reply = replies.next().unwrap_or(Value::Nil);
+                if reply::unavailable(&reply).is_some() {
+                    record.unavailable();
+                } else if let Step::Done(result) = record.answered(&self.key, reply) {
+                    *slot = Slot::Done(result);
+                }
+            }
+        }
+    }
+
     fn take_results(&mut self) -> Vec<Result<EventId>> {
         Self { key: self.key.clone(), records: std::mem::take(&mut self.records) }.into_results()
     }
@@ -54,12 +76,23 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
+        let first_time = self.open().all(|record| !record.is_sent());
+        let mut ahead = None;
         for slot in &mut self.records {
             if let Slot::Open(record) = slot
                 && let Err(error) = record.prepare(minter)
             {
+                if first_time && error.code() == Code::ClockAhead {
+                    ahead = Some(error);
+                    break;
+                }
                 *slot = Slot::Done(Err(error.about(&*self.key)));
             }
+        }
+        // The server is asked for its time before anything is refused for it.
+        if let Some(error) = ahead {
+            self.open().for_each(Appending::forget);
+            return Err(error);
         }
         // A batch of which nothing is left would send nothing and wait for ever.
         match self.records.iter().find_map(|slot| match slot {
@@ -84,15 +117,13 @@ impl Operation for AppendBatch {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let mut replies = replies.into_iter();
-        for slot in &mut self.records {
-            if let Slot::Open(record) = slot
-                && let Step::Done(result) = record.answered(&self.key, replies.next().unwrap_or(Value::Nil))
-            {
-                *slot = Slot::Done(result);
-            }
-        }
+        self.read(replies);
         if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Again }
+    }
+
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.read(replies);
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Later(why) }
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
