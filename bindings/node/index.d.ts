@@ -1373,9 +1373,10 @@ export class Client {
   /**
    * Makes one id, for {@link Stream.appendId}.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
+   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
    */
-  mint(): string;
+  mint(): Promise<string>;
   /**
    * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
    *
