@@ -159,7 +159,7 @@ impl Appending {
             Some(_) if self.question == Question::Append && why.code() == Code::Unavailable => {
                 why.about(&**key)
             }
-            Some(id) => self.unknown(key, id, why.message()),
+            Some(id) => self.unknown(key, id, why.message()).because(why),
             None => why.about(&**key),
         }
     }
