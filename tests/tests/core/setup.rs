@@ -180,8 +180,7 @@ async fn an_append_without_its_answer_outlives_a_refusal() {
         let stream = client.stream("codemojex", "events").unwrap();
         stream.append([("k", "v")]).await.unwrap();
         proxy.black_hole(Direction::Replies);
-        let append = stream.append([("k", "v")]);
-        let append = tokio::spawn(async move { append.await });
+        let append = tokio::spawn(stream.append([("k", "v")]));
         wait_until_async("the append to arrive", async || plain.xlen(KEY) == 2).await;
         plain.command(["CONFIG", "SET", "requirepass", "second"]);
         proxy.close_all(Ending::Reset);
