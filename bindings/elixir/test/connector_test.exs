@@ -6,7 +6,7 @@ defmodule EchoMQ.ConnectorTest do
   alias EchoMQ.Test.Reports
 
   @options ~w(username password database client_name node_id node_lease on_node_conflict timeout connect connect_timeout reconnect_min reconnect_max
-              heartbeat max_record_bytes max_in_flight max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
+              heartbeat max_record_bytes max_in_flight max_in_flight_bytes max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
 
   describe "options" do
     test "every option of the core is documented" do

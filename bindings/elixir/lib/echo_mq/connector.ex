@@ -32,6 +32,7 @@ defmodule EchoMQ.Connector do
   | `:heartbeat` | milliseconds that a connection which listens may be silent before it is asked for a sign of life; silent for as long again, it is given up | 1 000 |
   | `:max_record_bytes` | bytes of names and values in one record | 1 048 576 |
   | `:max_in_flight` | commands that wait for their answers before calls are refused | 65 536 |
+  | `:max_in_flight_bytes` | bytes of records and commands that wait for their answers before calls are refused | 67 108 864 |
   | `:max_clock_ahead` | milliseconds that this host's clock may be ahead of the server's, or `:none` | 60 000 |
   | `:protocol` | `:auto`, `2` or `3` | `:auto` |
   | `:claim_version` | `"echomq:<major>.<minor>.<patch>"` to mark an unmarked deployment with | none |
@@ -89,7 +90,7 @@ defmodule EchoMQ.Connector do
              | :reconnect_min
              | :reconnect_max
              | :heartbeat, non_neg_integer()}
-          | {:max_record_bytes | :max_in_flight | :clock, non_neg_integer()}
+          | {:max_record_bytes | :max_in_flight | :max_in_flight_bytes | :clock, non_neg_integer()}
           | {:max_clock_ahead, non_neg_integer() | :none}
           | {:protocol, :auto | 2 | 3}
 

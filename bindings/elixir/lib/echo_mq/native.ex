@@ -274,6 +274,8 @@ defmodule EchoMQ.Native do
   def consumer(_tag, _client, _queue, _name, _options), do: unloaded()
   @spec consumer_info(consumer()) :: {String.t(), String.t(), pos_integer()}
   def consumer_info(_consumer), do: unloaded()
+  @spec running?(consumer()) :: boolean()
+  def running?(_consumer), do: unloaded()
   @spec pause(consumer()) :: :ok
   def pause(_consumer), do: unloaded()
   @spec resume(consumer()) :: :ok
