@@ -159,10 +159,9 @@ impl<D: Door> Client<D> {
     /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
     ///
     /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
-    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free, with
+    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
     /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
-    /// `on_node_conflict` says so, as every call does where the server cannot be reached in time, and as
-    /// [`Mint::mint`](crate::Mint::mint) does.
+    /// `on_node_conflict` says so, and as [`Mint::mint`](crate::Mint::mint) does.
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {

@@ -63,7 +63,7 @@ impl Operation for DeadLetter {
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.candidate.is_none() && !self.without_candidate {
-            // Where this host can make no id, the sequencer does.
+            // Where this host can make no id, or has leased no node, the sequencer does: a consumer needs no lease.
             self.candidate = minter.mint().ok();
         }
         self.at.get_or_insert_with(|| minter.now());
@@ -191,14 +191,14 @@ impl Operation for PutBack {
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.candidate.is_none() {
-            // A client that has leased no node needs none for this: the sequencer gives the id.
-            self.candidate = match minter.mint() {
-                Err(error) if error.code() == Code::NodeLeaseLost => None,
-                minted => Some(minted.map_err(|error| error.about(&*self.key))?),
-            };
+            self.candidate = Some(minter.mint().map_err(|error| error.about(&*self.key))?);
         }
         self.sent = true;
         Ok(())
+    }
+
+    fn mints(&self) -> bool {
+        self.candidate.is_none()
     }
 
     fn commands(&self, commands: &mut Packed) {

@@ -65,9 +65,6 @@ pub(crate) struct Bounds {
     pub(crate) bytes: usize,
 }
 
-/// How often an operation may be the only one on its way when the connection breaks.
-const BREAKS: u32 = 3;
-
 impl Line {
     /// A line that takes operations until those on it are over the bounds.
     pub(crate) fn new(bounds: Bounds) -> Self {
@@ -223,7 +220,7 @@ impl Line {
         }
         let Flight { entry, replies, .. } = self.flight.pop_front()?;
         self.in_hand += usize::from(entry.is_some());
-        Some(Answered { entry: entry?, replies, hopeless: false })
+        Some(Answered { entry: entry?, replies })
     }
 
     /// Takes back what was handed out by [`Line::answer`].
@@ -284,13 +281,9 @@ impl Line {
         if sent.iter().any(again) {
             self.window = (self.window.min(count) / 4).max(1);
         }
-        let mut lost = Lost::new(why.clone());
-        for Flight { entry, replies, .. } in sent {
-            let Some(mut entry) = entry else { continue };
-            entry.breaks += 1;
-            let hopeless = alone && entry.breaks >= BREAKS;
-            lost.sent.push(Answered { entry, replies, hopeless });
-        }
+        let mut lost = Lost::new(why.clone(), alone);
+        let answered = |Flight { entry, replies, .. }| Some(Answered { entry: entry?, replies });
+        lost.sent.extend(sent.into_iter().filter_map(answered));
         lost.unsent.extend(unsent.into_iter().filter_map(|flight| flight.entry));
         self.in_hand += lost.sent.len() + lost.unsent.len();
         lost

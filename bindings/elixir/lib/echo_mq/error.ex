@@ -53,7 +53,8 @@ defmodule EchoMQ.Error do
     * `:node_conflict` - another process mints with the same node id
     * `:unavailable` - the server is there and could not serve until the deadline: it is loading, failing over, read-only
       or busy
-    * `:unsupported_server` - the server is older than the bus needs: Valkey 7.2 or Redis 7.0
+    * `:unsupported_server` - the server is older than the bus needs, Valkey 7.2 or Redis 7.0, or a
+      cluster's node or a sentinel
     * `:mint_exhausted` - the bits of an id's instant are used up
     * `:floor` - the object store failed
     * `:gone`, `:stale`, `:locked`, `:state` - what the call names does not exist any more, was overtaken by another
