@@ -1,5 +1,5 @@
-//! The main job, for real: four languages take turns at writing one stream of a Valkey of its own, and each reads back
-//! what the others wrote.
+//! The main job, for real: four languages take turns at writing one stream of a Valkey of its own, each a writer among many,
+//! and each reads back what the others wrote.
 
 mod input;
 mod language;
@@ -53,8 +53,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     println!("A Valkey of its own listens on port {}.", server.port());
     let mut languages = LANGUAGES
         .iter()
-        .enumerate()
-        .map(|(node, name)| Language::start(name, node, &server.url()))
+        .map(|name| Language::start(name, &server.url()))
         .collect::<Result<Vec<_>, _>>()?;
 
     let mut written: HashMap<String, Written> = HashMap::new();
