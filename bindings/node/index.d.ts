@@ -51,6 +51,8 @@ export interface ConnectOptions {
   nodeId?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
+  /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
+  connect?: string | number | bigint | undefined;
   /** Milliseconds for one attempt to connect. Unless given: 5 000. */
   connectTimeout?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
@@ -982,11 +984,29 @@ export type PageOptions = {
    */
   limit?: number | undefined;
   /**
-   * How many records to ask for at a time.
+   * How many records to ask for at a time, 1 000 unless given.
    */
   pageSize?: number | undefined;
   /**
+   * About how many bytes to ask for at a time, 4 MiB unless given: a page of large records has fewer
+   * of them.
+   */
+  pageBytes?: number | undefined;
+  /**
    * As for every call.
+   */
+  signal?: AbortSignal | undefined;
+};
+/**
+ * How a tail reads.
+ */
+export type TailOptions = {
+  /**
+   * About how many bytes to read at once, and to hold ahead at most: 4 MiB unless given.
+   */
+  pageBytes?: number | undefined;
+  /**
+   * Gives the start up, and closes the tail later.
    */
   signal?: AbortSignal | undefined;
 };
@@ -1200,7 +1220,7 @@ export class Stream {
    * Fails with `wrong_type`, with `malformed_id`, `kind` and `invalid_option` for what is no start, and as
    * {@link Client.connect} does.
    */
-  tail(from: Start, options?: CallOptions): Promise<Tail>;
+  tail(from: Start, options?: TailOptions): Promise<Tail>;
   /**
    * Makes a consumer group, and the stream where it is missing. Answers whether this call made the group.
    *

@@ -49,6 +49,8 @@ export interface ConnectOptions {
   nodeId?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
+  /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
+  connect?: string | number | bigint | undefined;
   /** Milliseconds for one attempt to connect. Unless given: 5 000. */
   connectTimeout?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
