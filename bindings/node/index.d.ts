@@ -65,6 +65,7 @@ export interface ConnectOptions {
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
   maxInFlight?: string | number | bigint | undefined;
+  maxInFlightBytes?: string | number | bigint | undefined;
   /** Milliseconds that this host's clock may be ahead of the server's, or `none`. Unless given: 60 000. */
   maxClockAhead?: string | number | bigint | undefined;
   /** `auto`: RESP3, or RESP2 where the server knows no other; `2`; `3`. Unless given: `auto`. */
@@ -781,12 +782,6 @@ export class Cancelled extends Error {
 }
 
 /**
- * Further members of an event: an object of names and values, or names and values in pairs.
- *
- * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
- */
-export type Members = Fields;
-/**
  * A record that was appended, and what became of its event.
  */
 export type Announced = {
@@ -803,6 +798,14 @@ export type Announced = {
    */
   error: EchoMQError | undefined;
 };
+/** What the core answers to an append that is published. */
+
+/**
+ * Further members of an event: an object of names and values, or names and values in pairs.
+ *
+ * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
+ */
+export type Members = Fields;
 /**
  * A verdict, and what became of its event.
  */
@@ -869,12 +872,8 @@ export class Events {
    */
   updateProgress(job: string, progress: Value, options?: CallOptions): Promise<number>;
   /**
-   * Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id`
-   * stand before the further ones. A listener that missed something reads from the last id that it knows.
-   *
-   * Fails as {@link Stream.append} does, with `invalid_name` for the stream, and as {@link Events.publish} for an event that
-   * cannot be published, which may not have a member `stream` or `id` of its own either; nothing is published then. Once the
-   * record is there the call succeeds, and says what became of the event.
+   * The same as {@link Stream.appendAndPublish} of a stream with one writer. It fails as that does, and with `invalid_name`
+   * for the stream.
    *
    * ```js
    * const { id, error } = await events.appendAndPublish('games', { kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
@@ -890,7 +889,7 @@ export class Events {
     options?: CallOptions,
   ): Promise<Announced>;
   /**
-   * The same for a stream of several writers: see {@link Stream.appendSequenced}.
+   * The same for a stream of several writers.
    */
   appendSequencedAndPublish(
     stream: string,
@@ -960,6 +959,12 @@ export type CallOptions = {
    * is not taken back, so a record may still be written. With a signal that has fired before, nothing is sent.
    */
   signal?: AbortSignal | undefined;
+};
+export type StreamOptions = {
+  /**
+   * How many clients append to the stream: `one`, unless given. See {@link Stream}.
+   */
+  writers?: 'one' | 'many' | undefined;
 };
 export type BatchOptions = {
   /**
@@ -1088,10 +1093,17 @@ export type Start = string | Date;
 /**
  * An append-only log of one queue.
  *
- * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
- * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
- * is appended to with {@link Stream.appendSequenced} by all of them.
+ * Its records carry a branded id, so that stream order, id order and the order of making are one. {@link Client.stream} is
+ * told once how many writers the stream has:
+ *
+ * | | `writers: 'one'` | `writers: 'many'` |
+ * |---|---|---|
+ * | who appends | one client of one process | any number of clients, all with this |
+ * | who makes the id | the writer | the writer, or the server where that id has no place |
+ * | a second writer | its record is refused with `nonmonotonic` | is what it is for |
+ * | an append is | one `XADD` | one call of a script |
+ *
+ * A refused record is never written elsewhere and never dropped in silence.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -1109,6 +1121,8 @@ export class Stream {
   /**
    * Appends one record and answers its branded id.
    *
+   * With many writers this is {@link Stream.appendSequenced}. What follows holds for one writer.
+   *
    * The record is written once or reported, never twice: where the connection breaks before the answer came, the client
    * connects again and looks the id up.
    *
@@ -1122,6 +1136,26 @@ export class Stream {
    * ```
    */
   append(fields: Fields, options?: CallOptions): Promise<string>;
+  /**
+   * Appends one record, and then publishes an event of the queue with its place: the members `stream` and `id` stand before
+   * the further ones. A listener that missed something reads from the last id that it knows.
+   *
+   * Fails as {@link Stream.append} does, and as {@link Events.publish} for an event that cannot be published, which may not
+   * have a member `stream` or `id` of its own either; nothing is published then. Once the record is there the call succeeds,
+   * and says what became of the event.
+   *
+   * ```js
+   * const { id, error } = await stream.appendAndPublish({ kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
+   * if (error !== undefined) console.log(`${id} is written, and nobody was told: ${error.code}`);
+   * ```
+   */
+  appendAndPublish(
+    fields: Fields,
+    event: Value,
+    job: string,
+    members?: Members,
+    options?: CallOptions,
+  ): Promise<Announced>;
   /**
    * Appends one record under an id of the caller's, to repeat history or to ask again after `unknown_outcome`.
    *
@@ -1151,6 +1185,9 @@ export class Stream {
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
    * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
    * record may then have up to 3 499 fields.
+   *
+   * With many writers all are appended in one step in any case. Without these options a record that is refused before it is
+   * sent keeps its place and its error.
    */
   appendBatch(
     records: Iterable<Fields>,
@@ -1340,9 +1377,13 @@ export class Client {
   static connect(url: string, options?: ConnectOptions): Promise<Client>;
   protected constructor();
   /**
-   * A stream of a queue. Throws with `invalid_name`.
+   * A stream of a queue. Throws with `invalid_name`, and with `invalid_option` for other writers than `one` and `many`.
+   *
+   * ```js
+   * const stream = client.stream('codemojex', 'events', { writers: 'many' });
+   * ```
    */
-  stream(queue: string, name: string): Stream;
+  stream(queue: string, name: string, options?: StreamOptions): Stream;
   /**
    * The events of a queue. Throws with `invalid_name`.
    */
@@ -1350,9 +1391,10 @@ export class Client {
   /**
    * Makes one id, for {@link Stream.appendId}.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
+   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
    */
-  mint(): string;
+  mint(): Promise<string>;
   /**
    * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
    *

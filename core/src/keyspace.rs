@@ -8,6 +8,17 @@ use std::sync::Arc;
 /// The key that holds the deployment's wire version.
 pub const VERSION_KEY: &str = "{emq}:version";
 
+/// The key of the node leases.
+pub(crate) const NODES_KEY: &str = "{emq}:nodes";
+
+/// The key of the highest instants that the holders of nodes may have minted.
+pub(crate) const NODE_FLOORS_KEY: &str = "{emq}:nodes:floor";
+
+/// The key of who the owner of a node lease is.
+pub(crate) fn node_owner(owner: &str) -> String {
+    format!("{NODES_KEY}:{owner}")
+}
+
 const MAX_NAME: usize = 128;
 const SLOTS: u16 = 16_384;
 
@@ -58,6 +69,12 @@ impl Keyspace {
     /// The key of the queue's sequencer.
     pub fn sequencer(&self) -> String {
         self.spell(&["seq"])
+    }
+
+    /// The key of what the sequencer answered to questions whose first candidate is of that instant, in Unix milliseconds:
+    /// one key for five seconds.
+    pub fn asked(&self, candidate_ms: u64) -> String {
+        self.spell(&["asked:", itoa::Buffer::new().format(candidate_ms / 5_000)])
     }
 
     /// The channel of the queue's lifecycle events.
@@ -210,6 +227,9 @@ mod tests {
         assert_eq!(keys.dead_letters("s").unwrap(), "emq:{q}:stream:s:dead");
         assert_eq!(keys.dead_letters("s:dead").unwrap_err().code(), Code::InvalidName);
         assert_eq!(keys.sequencer(), "emq:{q}:seq");
+        assert_eq!(keys.asked(1_735_689_599_999), "emq:{q}:asked:347137919");
+        assert_eq!(keys.asked(1_735_689_600_000), "emq:{q}:asked:347137920");
+        assert_eq!(slot(&keys.asked(u64::MAX)), slot(&keys.sequencer()));
     }
 
     #[test]

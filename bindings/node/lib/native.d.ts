@@ -45,9 +45,10 @@ export interface NoticeParts {
 export type Packed = [content: string | Uint8Array, table: Uint32Array, length: number];
 
 export declare class NativeClient {
-  stream(queue: string, name: string): NativeStream;
+  stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
-  mint(): string;
+  mint(slot: number): void;
+  nodes(slot: number): void;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
   close(slot: number, within?: number): void;
@@ -57,6 +58,7 @@ export declare class NativeClient {
 export declare class NativeStream {
   key(): string;
   append(slot: number, ...packed: Packed): void;
+  appendAndPublish(slot: number, ...packed: Packed): void;
   appendId(slot: number, ...packed: [...Packed, id: string]): void;
   appendBatch(slot: number, ...packed: Packed): void;
   appendBatchAtomic(slot: number, ...packed: Packed): void;

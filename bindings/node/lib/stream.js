@@ -1,8 +1,9 @@
+const { announced } = require('./announced');
 const { checkOptions, count, instant, optional, start, text } = require('./arguments');
 const { call } = require('./calls');
 const { Consumer } = require('./consumer');
 const { asTexts } = require('./options');
-const { packRecord, packRecords } = require('./pack');
+const { packAnnounced, packRecord, packRecords } = require('./pack');
 const { Reader } = require('./reader');
 const { Tail } = require('./tail');
 
@@ -12,6 +13,11 @@ const { Tail } = require('./tail');
  * @typedef {object} CallOptions
  * @property {AbortSignal} [signal] Gives the waiting up: the promise is rejected with the signal's reason. What was sent
  *   is not taken back, so a record may still be written. With a signal that has fired before, nothing is sent.
+ */
+
+/**
+ * @typedef {object} StreamOptions
+ * @property {'one' | 'many'} [writers] How many clients append to the stream: `one`, unless given. See {@link Stream}.
  */
 
 /**
@@ -90,10 +96,17 @@ const { Tail } = require('./tail');
 /**
  * An append-only log of one queue.
  *
- * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
- * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
- * is appended to with {@link Stream.appendSequenced} by all of them.
+ * Its records carry a branded id, so that stream order, id order and the order of making are one. {@link Client.stream} is
+ * told once how many writers the stream has:
+ *
+ * | | `writers: 'one'` | `writers: 'many'` |
+ * |---|---|---|
+ * | who appends | one client of one process | any number of clients, all with this |
+ * | who makes the id | the writer | the writer, or the server where that id has no place |
+ * | a second writer | its record is refused with `nonmonotonic` | is what it is for |
+ * | an append is | one `XADD` | one call of a script |
+ *
+ * A refused record is never written elsewhere and never dropped in silence.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -122,6 +135,8 @@ class Stream {
   /**
    * Appends one record and answers its branded id.
    *
+   * With many writers this is {@link Stream.appendSequenced}. What follows holds for one writer.
+   *
    * The record is written once or reported, never twice: where the connection breaks before the answer came, the client
    * connects again and looks the id up.
    *
@@ -140,6 +155,32 @@ class Stream {
    */
   append(fields, options) {
     return call((slot) => this.#native.append(slot, ...packRecord(fields)), options?.signal);
+  }
+
+  /**
+   * Appends one record, and then publishes an event of the queue with its place: the members `stream` and `id` stand before
+   * the further ones. A listener that missed something reads from the last id that it knows.
+   *
+   * Fails as {@link Stream.append} does, and as {@link Events.publish} for an event that cannot be published, which may not
+   * have a member `stream` or `id` of its own either; nothing is published then. Once the record is there the call succeeds,
+   * and says what became of the event.
+   *
+   * ```js
+   * const { id, error } = await stream.appendAndPublish({ kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
+   * if (error !== undefined) console.log(`${id} is written, and nobody was told: ${error.code}`);
+   * ```
+   *
+   * @param {import('./pack').Fields} fields
+   * @param {import('./pack').Value} event
+   * @param {string} job
+   * @param {import('./events').Members} [members]
+   * @param {CallOptions} [options]
+   * @returns {Promise<import('./announced').Announced>}
+   */
+  async appendAndPublish(fields, event, job, members, options) {
+    const appending = (/** @type {number} */ slot) =>
+      this.#native.appendAndPublish(slot, ...packAnnounced(fields, event, job, members));
+    return announced(await call(appending, options?.signal));
   }
 
   /**
@@ -186,6 +227,9 @@ class Stream {
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
    * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
    * record may then have up to 3 499 fields.
+   *
+   * With many writers all are appended in one step in any case. Without these options a record that is refused before it is
+   * sent keeps its place and its error.
    *
    * @overload
    * @param {Iterable<import('./pack').Fields>} records

@@ -2,6 +2,7 @@
 
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
+use crate::events::announcement;
 use crate::packed::Packed;
 use crate::reader::NativeReader;
 use crate::time::instant;
@@ -50,6 +51,23 @@ impl NativeStream {
         let packed = Packed::read(&env, content, table, length)?;
         let pending = self.stream.append(packed.record());
         self.ticket(slot).answer_with(pending);
+        Ok(())
+    }
+
+    /// Appends a record and publishes an event, of lists as [`announcement`] reads them; answers its id, and how many listened
+    /// or why it was not published.
+    #[napi(catch_unwind)]
+    pub fn append_and_publish(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let (fields, signal) = or_throw(&env, announcement(&packed))?;
+        self.ticket(slot).answer_with(self.stream.append_and_publish(fields, signal));
         Ok(())
     }
 

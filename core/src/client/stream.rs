@@ -24,6 +24,7 @@ use crate::stream::read::Cursor;
 use crate::stream::trim::{Trim, Trimming};
 use crate::stream::writers::Writers;
 use std::fmt;
+use std::time::Duration;
 
 /// An append-only log of one queue.
 ///
@@ -98,7 +99,7 @@ impl<D: Door> Stream<D> {
         if self.writers == Writers::Many {
             return self.append_sequenced(fields);
         }
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
     }
 
@@ -131,7 +132,11 @@ impl<D: Door> Stream<D> {
                 let append = |key, fields| Ok(Append::new(key, None, fields));
                 self.door.run(self.announce(fields, signal, append))
             }
-            Writers::Many => self.door.run(self.announce(fields, signal, AppendSequenced::one)),
+            Writers::Many => {
+                let timeout = self.timeout();
+                let append = |key, fields| AppendSequenced::one(key, fields, timeout);
+                self.door.run(self.announce(fields, signal, append))
+            }
         }
     }
 
@@ -163,14 +168,14 @@ impl<D: Door> Stream<D> {
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
             Writers::Many => {
-                let batch = AppendBatchSequenced::new(self.key.clone(), records);
+                let batch = AppendBatchSequenced::new(self.key.clone(), records, self.timeout());
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
         }
     }
@@ -218,8 +223,9 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
-        self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
+        let fields = self.checked(fields.into());
+        self.door
+            .run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields, self.timeout())))
     }
 
     /// Appends all records to a stream that has several writers, in one step of the server's, or none of them.
@@ -245,7 +251,8 @@ impl<D: Door> Stream<D> {
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<EventId>> {
-        self.append_all(records, AppendSequenced::batch)
+        let timeout = self.timeout();
+        self.append_all(records, |key, records| AppendSequenced::batch(key, records, timeout))
     }
 
     /// Reads a range, oldest first.
@@ -294,11 +301,7 @@ impl<D: Door> Stream<D> {
             records.into_iter().map(|fields| self.checked(fields.into())).collect();
         match records {
             Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| operation(self.key.clone(), records)),
-            ),
+            records => self.door.run(records.and_then(|records| operation(self.key.clone(), records))),
         }
     }
 
@@ -309,7 +312,6 @@ impl<D: Door> Stream<D> {
         append: impl FnOnce(Key, Fields) -> Result<A>,
     ) -> Result<Announce<A>> {
         let fields = self.checked(fields)?;
-        self.with_node()?;
         let channel = Channel::new(self.key.keys().clone());
         let append = append(self.key.clone(), fields)?;
         Announce::new(append, channel, self.key.name(), signal, self.door.settings().max_record_bytes)
@@ -320,8 +322,9 @@ impl<D: Door> Stream<D> {
         Ok(fields)
     }
 
-    fn with_node(&self) -> Result<()> {
-        self.door.minter().check()
+    /// The longest that a call of the client's waits.
+    pub(super) fn timeout(&self) -> Duration {
+        self.door.settings().timeout
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::Key;
 use super::append::Appending;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
-use crate::record::Fields;
 use crate::record::packed::Packed;
+use crate::record::{Fields, reply};
 use redis::Value;
 
 /// Appends many records, each for itself.
@@ -45,6 +45,32 @@ impl AppendBatch {
         done.collect()
     }
 
+    fn open(&mut self) -> impl Iterator<Item = &mut Appending> {
+        self.records.iter_mut().filter_map(|slot| match slot {
+            Slot::Open(record) => Some(record),
+            Slot::Done(_) => None,
+        })
+    }
+
+    /// Reads the answers to the records that are open, as many as came. One that the server could not serve stays open; of the
+    /// others the answers are lost.
+    fn read(&mut self, replies: Vec<Value>) {
+        let mut replies = replies.into_iter();
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot {
+                match replies.next() {
+                    None => record.lost(),
+                    Some(reply) if reply::unavailable(&reply).is_some() => record.unavailable(),
+                    Some(reply) => {
+                        if let Step::Done(result) = record.answered(&self.key, reply) {
+                            *slot = Slot::Done(result);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn take_results(&mut self) -> Vec<Result<EventId>> {
         Self { key: self.key.clone(), records: std::mem::take(&mut self.records) }.into_results()
     }
@@ -54,12 +80,25 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
+        let sent: Vec<bool> = self.open().map(|record| record.is_sent()).collect();
+        let first_time = !sent.contains(&true);
+        let mut waits = None;
         for slot in &mut self.records {
             if let Slot::Open(record) = slot
                 && let Err(error) = record.prepare(minter)
             {
+                // Without a node the batch waits as a whole, and the server is asked for its time before anything is refused for
+                // it.
+                if error.code() == Code::NodeLeaseLost || first_time && error.code() == Code::ClockAhead {
+                    waits = Some(error);
+                    break;
+                }
                 *slot = Slot::Done(Err(error.about(&*self.key)));
             }
+        }
+        if let Some(error) = waits {
+            self.open().zip(sent).filter(|(_, sent)| !sent).for_each(|(record, _)| record.forget());
+            return Err(error);
         }
         // A batch of which nothing is left would send nothing and wait for ever.
         match self.records.iter().find_map(|slot| match slot {
@@ -84,15 +123,13 @@ impl Operation for AppendBatch {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let mut replies = replies.into_iter();
-        for slot in &mut self.records {
-            if let Slot::Open(record) = slot
-                && let Step::Done(result) = record.answered(&self.key, replies.next().unwrap_or(Value::Nil))
-            {
-                *slot = Slot::Done(result);
-            }
-        }
+        self.read(replies);
         if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Again }
+    }
+
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.read(replies);
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Later(why) }
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
@@ -104,6 +141,16 @@ impl Operation for AppendBatch {
         Step::Again
     }
 
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        self.read(replies);
+        // What was asked after and is not there is asked after again: nothing is appended before all that was lost was found.
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { self.lost() }
+    }
+
+    fn unsent(&mut self) {
+        self.open().for_each(Appending::unsent);
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         for slot in &mut self.records {
             if let Slot::Open(record) = slot {
@@ -113,7 +160,16 @@ impl Operation for AppendBatch {
         Ok(self.take_results())
     }
 
+    fn finds_out(&self) -> bool {
+        self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if record.finds_out()))
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let size = |slot: &Slot| if let Slot::Open(record) = slot { record.size() } else { 0 };
+        self.records.iter().map(size).sum()
     }
 }
