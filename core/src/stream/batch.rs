@@ -142,7 +142,9 @@ impl Operation for AppendBatch {
     }
 
     fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        self.answered(replies)
+        self.read(replies);
+        // What was asked after and is not there is asked after again: nothing is appended before all that was lost was found.
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { self.lost() }
     }
 
     fn unsent(&mut self) {
