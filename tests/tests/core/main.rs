@@ -17,6 +17,7 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod lost_answers;
 mod pages;
 mod read;
 mod sequenced;
