@@ -12,12 +12,16 @@ mod clock;
 mod error;
 #[path = "../src/id/mod.rs"]
 mod id;
+#[path = "../src/keyspace.rs"]
+mod keyspace;
 #[path = "../src/operation/mod.rs"]
 mod operation;
 #[path = "../src/process.rs"]
 mod process;
 #[path = "../src/record/mod.rs"]
 mod record;
+#[path = "../src/script/mod.rs"]
+mod script;
 
 use clock::Clock;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -58,7 +62,8 @@ fn mint(criterion: &mut Criterion) {
     let clock = Clock::system();
     if let (Ok(mint), Ok(other)) = (Mint::new(1), Mint::new(2)) {
         group.bench_function("mint", |bencher| bencher.iter(|| mint.mint(&clock)));
-        let minter = Minter::new(clock, Some(other), Some(BOUND));
+        let minter = Minter::leased(clock, Some(other), Some(BOUND));
+        minter.permit(None, None, None);
         minter.set_server_time(clock.now(), Instant::now());
         group.bench_function("mint of a client, bounded by the server's clock", |bencher| {
             bencher.iter(|| minter.mint());

@@ -3,7 +3,9 @@
 //! A forked child inherits memory but no threads: a client of its parent would wait for ever there. So every client
 //! remembers the process that made it, and a child is told at once. See `docs/decisions/0003-fork.md`.
 
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, panic_text};
+use std::fmt;
+use std::panic::catch_unwind;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use tokio::runtime::{Builder, Runtime};
@@ -39,6 +41,18 @@ impl Origin {
             "this client belongs to the process that forked this one; make a new client in the child",
         ))
     }
+}
+
+/// What this host is called; empty where it does not say.
+pub(crate) fn host_name() -> String {
+    let mut name = [0_u8; 256];
+    #[cfg(unix)]
+    {
+        // SAFETY: the buffer is this function's own and as long as is said. One more byte ends a name that was cut.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    }
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..length]).into_owned()
 }
 
 #[cfg(unix)]
@@ -105,12 +119,17 @@ fn build() -> Result<Runtime> {
             }
         },
     };
-    Builder::new_multi_thread()
-        .worker_threads(workers)
-        .thread_name("echomq")
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(Code::State, format!("the system gives no runtime thread: {error}")))
+    let no_thread = |why: &dyn fmt::Display| {
+        Error::new(Code::State, format!("the system gives no runtime thread: {why}"))
+    };
+    // Tokio panics where the system gives no thread for a worker.
+    let built = catch_unwind(|| {
+        Builder::new_multi_thread().worker_threads(workers).thread_name("echomq").enable_all().build()
+    });
+    match built {
+        Ok(built) => built.map_err(|error| no_thread(&error)),
+        Err(panic) => Err(no_thread(&panic_text(&*panic))),
+    }
 }
 
 #[cfg(test)]

@@ -116,6 +116,12 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
+    /// Sends connections that are accepted from now on to another server, as a name does that moves. Those that are open go
+    /// on with the server that they have.
+    pub fn redirect(&self, upstream: SocketAddr) {
+        *self.shared.upstream() = upstream;
+    }
+
     /// Holds every byte of a direction back for `time`. Zero, the value at first, forwards at once.
     pub fn delay(&self, direction: Direction, time: Duration) {
         self.shared.set(|settings| settings.delay[direction as usize] = time);

@@ -5,8 +5,9 @@ defmodule EchoMQ.ConnectorTest do
 
   alias EchoMQ.Test.Reports
 
-  @options ~w(username password database client_name node_id timeout connect_timeout reconnect_min reconnect_max
-              heartbeat max_record_bytes max_in_flight max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
+  @options ~w(username password database client_name node_id node_lease on_node_conflict timeout connect connect_timeout
+              reconnect_min reconnect_max heartbeat max_record_bytes max_in_flight max_in_flight_bytes max_clock_ahead
+              protocol claim_version tls_ca tls_certificate tls_key clock)
 
   describe "options" do
     test "every option of the core is documented" do
@@ -55,17 +56,18 @@ defmodule EchoMQ.ConnectorTest do
 
   describe "starting" do
     test "fails where no server is" do
-      Process.flag(:trap_exit, true)
       {:ok, socket} = :gen_tcp.listen(0, ip: {127, 0, 0, 1})
       {:ok, tcp_port} = :inet.port(socket)
       :gen_tcp.close(socket)
 
-      capture_log(fn ->
-        assert {:error, %Error{code: :disconnected} = error} =
-                 Connector.start_link(url: "redis://u:secret@127.0.0.1:#{tcp_port}")
-
-        assert_receive {:EXIT, _, ^error}, 60_000
-      end)
+      for connect <- [:once, :wait] do
+        assert {:error, %Error{code: :disconnected}} =
+                 Connector.start_link(
+                   url: "redis://u:secret@127.0.0.1:#{tcp_port}",
+                   connect: connect,
+                   connect_timeout: 500
+                 )
+      end
     end
 
     test "fails with a wrong password, which no text and no report shows" do
@@ -80,7 +82,7 @@ defmodule EchoMQ.ConnectorTest do
           refute Exception.message(error) =~ "secret"
 
           assert {:error, {:shutdown, _}} =
-                   Supervisor.start_link([{Connector, wrong}], strategy: :one_for_one)
+                   Supervisor.start_link([{Connector, [connect: :once] ++ wrong}], strategy: :one_for_one)
         end)
 
       assert log =~ "EchoMQ.Connector"
@@ -149,9 +151,16 @@ defmodule EchoMQ.ConnectorTest do
       assert {:ok, %EchoMQ.Stream.Id{node: 77}} = EchoMQ.Stream.Id.decode(hd(ids))
     end
 
-    test "need a node id" do
-      assert {:error, %Error{code: :invalid_option, subject: "node_id"}} =
-               Connector.mint(elem(Connector.start_link(url: url()), 1))
+    test "need no node id: each connector leases one" do
+      nodes =
+        for _ <- 1..3 do
+          {:ok, bus} = Connector.start_link(url: url())
+          {:ok, id} = Connector.mint(bus)
+          {:ok, %EchoMQ.Stream.Id{node: node}} = EchoMQ.Stream.Id.decode(id)
+          node
+        end
+
+      assert nodes == Enum.uniq(nodes)
     end
   end
 

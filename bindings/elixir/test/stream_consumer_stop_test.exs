@@ -31,6 +31,8 @@ defmodule EchoMQ.StreamConsumerStopTest do
     # A beat and min_idle that no test waits for.
     consumer = start!(bus, queue, handler: waiting(self()), beat: 60_000, min_idle: 3_600_000)
     assert_receive {:begun, worker, "1"}, 60_000
+    # It has fetched all of them ahead of its handler.
+    Wait.until(fn -> length(pending(plain, queue)) == 50 end)
     stopping = Task.async(fn -> StreamConsumer.stop(consumer, :infinity) end)
     Wait.until(fn -> StreamConsumer.info(consumer).state == :stopping end)
     send(worker, :go)

@@ -15,6 +15,18 @@ const { Stream } = require('./stream');
  */
 
 /**
+ * A lease of a node: the right of one client to mint with it.
+ *
+ * @typedef {object} NodeLease
+ * @property {number} node The node.
+ * @property {string} owner The token that it is held under, a ULID.
+ * @property {number} left How many milliseconds longer it holds unless it is renewed, by the server's clock.
+ * @property {string} host The host of the process.
+ * @property {string} process The number of the process on its host.
+ * @property {string} clientName The client's name; empty where it has none.
+ */
+
+/**
  * @typedef {object} CommandOptions
  * @property {boolean} [raw] Whether texts in the reply are buffers. Otherwise they are strings, in which bytes that are
  *   not valid UTF-8 read as U+FFFD.
@@ -90,14 +102,29 @@ class Client {
   }
 
   /**
-   * Makes one id, for {@link Stream.appendId}.
+   * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
+   * node, which takes the server.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * Fails with `clock_ahead`, with `node_lease_lost` where no node is free, with `node_conflict` where another process has the
+   * one given and `onNodeConflict` says so, and with `mint_exhausted`.
    *
-   * @returns {string}
+   * @param {import('./stream').CallOptions} [options]
+   * @returns {Promise<string>}
    */
-  mint() {
-    return this.#native.mint();
+  mint(options) {
+    return call((slot) => this.#native.mint(slot), options?.signal);
+  }
+
+  /**
+   * The leases of nodes that have not run out, by node: this client's own, once it has made an id, and those of all others.
+   *
+   * Two of one node are of processes to which one `nodeId` was given. It only reads.
+   *
+   * @param {import('./stream').CallOptions} [options]
+   * @returns {Promise<NodeLease[]>}
+   */
+  nodes(options) {
+    return call((slot) => this.#native.nodes(slot), options?.signal);
   }
 
   /**

@@ -47,7 +47,8 @@ export type Packed = [content: string | Uint8Array, table: Uint32Array, length: 
 export declare class NativeClient {
   stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
-  mint(): string;
+  mint(slot: number): void;
+  nodes(slot: number): void;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
   close(slot: number, within?: number): void;

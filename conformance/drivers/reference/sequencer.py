@@ -24,7 +24,7 @@ def change(bus, connection, key, queue, prepare, watched=()):
                 return None
             candidate, fields, others = prepared
             snowflake, given = choose(bus, connection, key, sequencer, candidate)
-            commands = [(b"MULTI",), faults.xadd(key, snowflake, fields), *others]
+            commands = [(b"MULTI",), *faults.written(faults.xadd(key, snowflake, fields)), *others]
             if given:
                 commands.append((b"HSET", sequencer, b"ms", b"%d" % given[0], b"seq", b"%d" % given[1]))
             replies = connection.pipeline([*commands, (b"EXEC",)])[-1]
@@ -49,7 +49,7 @@ def choose(bus, connection, key, sequencer, candidate):
         raise bus.refusal(sequencer, error) from error
     given = (0, -1) if ms is None else (int(ms), int(seq))
     given = faults.known_to_sequencer(given)
-    return faults.sequenced(law.sequenced(candidate, last, given), candidate)
+    return faults.sequenced(law.sequenced(candidate, last, given, faults.server_ms(server)), candidate)
 
 
 def server_ms(connection):

@@ -17,14 +17,16 @@ use crate::connection::lane::Lane;
 use crate::connection::local::{Interrupt, Local};
 use crate::connection::options::Options;
 use crate::connection::shared::Shared;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::events::Channel;
 use crate::events::hub::Hub;
 use crate::id::branded::EventId;
+use crate::id::mint::Refusal;
 use crate::keyspace::Keyspace;
+use crate::node::{self, Minted, Nodes};
 use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
-use crate::operation::server_clock::ReadClock;
+use crate::operation::lease::NodeLease;
 use crate::stream::Keys;
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +44,7 @@ use std::time::Duration;
 /// # async fn example() -> echomq::Result<()> {
 /// use echomq::{Client, Options};
 ///
-/// let client = Client::connect(&Options::new("redis://localhost")?.node_id(7)).await?;
+/// let client = Client::connect(&Options::new("redis://localhost")?).await?;
 /// let events = client.stream("codemojex", "events")?;
 /// let id = events.append([("kind", "guessed"), ("player", "PLR0NgWEfAEJfs")]).await?;
 /// for record in events.read(echomq::Range::all().from(id)).all().await? {
@@ -109,7 +111,7 @@ impl Client<Local> {
     /// ```no_run
     /// use echomq::{Options, blocking::Client};
     ///
-    /// let client = Client::open(&Options::new("redis://localhost")?.node_id(7))?;
+    /// let client = Client::open(&Options::new("redis://localhost")?)?;
     /// let id = client.stream("codemojex", "events")?.append([("kind", "guessed")])?;
     /// # Ok::<(), echomq::Error>(())
     /// ```
@@ -136,6 +138,7 @@ impl Client<Local> {
 
 impl<D: Door> Client<D> {
     fn new(door: D) -> Self {
+        node::keep(&door);
         Self { door, hub: Hub::new(), keys: Keys::default() }
     }
 
@@ -153,36 +156,46 @@ impl<D: Door> Client<D> {
 
     /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
     ///
-    /// Fails with [`Code::InvalidOption`](crate::Code::InvalidOption) without a node id, with
-    /// [`Code::ClockAhead`](crate::Code::ClockAhead), and as [`Mint::mint`](crate::Mint::mint) does.
+    /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server; and
+    /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
     ///
-    /// A blocking client asks for the server's time again before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead).
-    /// An asynchronous one does not wait for the answer here, so that the same call may succeed a moment later.
-    pub fn mint(&self) -> Result<EventId> {
+    /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
+    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
+    /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
+    /// `on_node_conflict` says so, and as [`Mint::mint`](crate::Mint::mint) does.
+    pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
-        let is_ahead = |error: &Error| error.code() == Code::ClockAhead;
-        let minted = minter.mint();
-        if !minted.as_ref().is_err_and(is_ahead) {
-            return minted;
-        }
-        drop(self.door.run(Ok(ReadClock::new(minter.server_clock().clone()))));
-        minter.mint().inspect_err(|error| {
-            if is_ahead(error) {
-                minter.server_clock().refused(error);
+        match minter.try_mint() {
+            Err(Refusal::NoLease | Refusal::Forked | Refusal::Ahead(_)) => {
+                self.door.run(Ok(Minted::default()))
             }
-        })
+            minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),
+        }
+    }
+
+    /// The leases of nodes that have not run out, by node: this client's own, once it has minted, and those of all others.
+    ///
+    /// Two of one node are of processes to which one `node_id` was given. It only reads, so a user without the right to write
+    /// may ask.
+    pub fn nodes(&self) -> D::Answer<Vec<NodeLease>> {
+        self.door.run(Ok(Nodes::default()))
     }
 
     /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.
     ///
-    /// It shares the connection with every other call, so it must not make the server wait: blocking commands belong
-    /// on a [`Lane`]. Fails with [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before
-    /// the answer came, and with the code of what the server answered.
+    /// It shares the connection with every other call. What would change that connection (`SELECT`, `MULTI`, `AUTH`), has not
+    /// one answer (`SUBSCRIBE`, `CLIENT REPLY`), or makes the server wait (`BLPOP`, `XREAD BLOCK`) is refused with
+    /// [`Code::InvalidOption`](crate::Code::InvalidOption): a [`Lane`] takes most of it. Fails with
+    /// [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before the answer came, with
+    /// [`Code::Unavailable`](crate::Code::Unavailable) when the server could not serve it until the deadline, and with the
+    /// code of what the server answered.
     pub fn command<A: AsRef<[u8]>>(&self, arguments: impl IntoIterator<Item = A>) -> D::Answer<Reply> {
         self.door.run(Command::new(arguments))
     }
 
     /// Sends many commands in one pipeline; one result for each. See [`Client::command`].
+    ///
+    /// Where the connection breaks before all answers came, those that came are given.
     pub fn pipeline<C, A>(&self, commands: impl IntoIterator<Item = C>) -> D::Answer<Vec<Result<Reply>>>
     where
         C: IntoIterator<Item = A>,

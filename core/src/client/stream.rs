@@ -99,7 +99,7 @@ impl<D: Door> Stream<D> {
         if self.writers == Writers::Many {
             return self.append_sequenced(fields);
         }
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
     }
 
@@ -168,14 +168,14 @@ impl<D: Door> Stream<D> {
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
             Writers::Many => {
                 let batch = AppendBatchSequenced::new(self.key.clone(), records, self.timeout());
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
-                self.door.run(self.with_node().map(|()| batch))
+                self.door.run(Ok(batch))
             }
         }
     }
@@ -223,7 +223,7 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door
             .run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields, self.timeout())))
     }
@@ -301,11 +301,7 @@ impl<D: Door> Stream<D> {
             records.into_iter().map(|fields| self.checked(fields.into())).collect();
         match records {
             Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| operation(self.key.clone(), records)),
-            ),
+            records => self.door.run(records.and_then(|records| operation(self.key.clone(), records))),
         }
     }
 
@@ -316,7 +312,6 @@ impl<D: Door> Stream<D> {
         append: impl FnOnce(Key, Fields) -> Result<A>,
     ) -> Result<Announce<A>> {
         let fields = self.checked(fields)?;
-        self.with_node()?;
         let channel = Channel::new(self.key.keys().clone());
         let append = append(self.key.clone(), fields)?;
         Announce::new(append, channel, self.key.name(), signal, self.door.settings().max_record_bytes)
@@ -330,10 +325,6 @@ impl<D: Door> Stream<D> {
     /// The longest that a call of the client's waits.
     pub(super) fn timeout(&self) -> Duration {
         self.door.settings().timeout
-    }
-
-    fn with_node(&self) -> Result<()> {
-        self.door.minter().check()
     }
 }
 

@@ -118,7 +118,9 @@ impl<'a> Handshake<'a> {
             Round::Hello | Round::Auth => {
                 let reply = replies.into_iter().next().unwrap_or(Value::Nil);
                 self.round = match reply {
-                    Value::ServerError(error) if self.round == Round::Hello && speaks_only_resp2(&error) => {
+                    Value::ServerError(error)
+                        if self.round == Round::Hello && self.speaks_only_resp2(&error) =>
+                    {
                         if self.settings.protocol == Protocol::Resp3 {
                             return Err(self.refused(&error));
                         }
@@ -136,6 +138,16 @@ impl<'a> Handshake<'a> {
             }
             Round::Rest => self.finish(replies).map(Some),
         }
+    }
+
+    /// What the server said before it hung up in the middle of a round, where that is the reason.
+    pub(crate) fn turned_away(&self, replies: &[Value]) -> Option<Error> {
+        replies.iter().find_map(|reply| match reply {
+            Value::ServerError(error) if is_full(error) || error.code() == "DENIED" => {
+                Some(self.refused(error))
+            }
+            _ => None,
+        })
     }
 
     fn finish(&self, replies: Vec<Value>) -> Result<Greeting> {
@@ -160,6 +172,16 @@ impl<'a> Handshake<'a> {
         Ok(Greeting { server_time, eviction })
     }
 
+    /// Whether the server knows no `HELLO`. Where it asks for a password some say so only by asking for one, which one that
+    /// knows it would have found in it.
+    fn speaks_only_resp2(&self, error: &redis::ServerError) -> bool {
+        match error.code() {
+            "NOPROTO" => true,
+            "NOAUTH" => self.password.is_some(),
+            _ => error.details().is_some_and(is_unknown),
+        }
+    }
+
     fn check(&self, identity: &Identity) -> Result<()> {
         identity.check().map_err(|error| error.about(self.settings.endpoint.to_string()))
     }
@@ -175,7 +197,7 @@ impl<'a> Handshake<'a> {
         let text = reply::refused(error);
         let details = error.details().unwrap_or_default();
         let code = match error.code() {
-            "ERR" if details.contains("max number of clients") => Code::Unavailable,
+            _ if is_full(error) => Code::Unavailable,
             // A password where none is set, or a user that does not exist, has no code word of its own.
             "ERR" if matches!(self.round, Round::Auth | Round::Hello) && !is_unknown(details) => Code::Auth,
             // Protected mode: the server takes nobody from elsewhere while it has no password.
@@ -186,14 +208,15 @@ impl<'a> Handshake<'a> {
     }
 }
 
+/// Whether the server takes no more clients. It says so once, whatever it was sent, and hangs up.
+fn is_full(error: &redis::ServerError) -> bool {
+    error.code() == "ERR" && error.details().is_some_and(|text| text.contains("max number of clients"))
+}
+
 /// Whether the server, or a proxy before it, does not know a command.
 fn is_unknown(details: &str) -> bool {
     let details = details.to_ascii_lowercase();
     ["unknown command", "unsupported command"].iter().any(|text| details.contains(text))
-}
-
-fn speaks_only_resp2(error: &redis::ServerError) -> bool {
-    error.code() == "NOPROTO" || error.details().is_some_and(is_unknown)
 }
 
 /// Lets absent and fitting versions pass.
@@ -316,6 +339,7 @@ mod tests {
             "-NOPROTO unsupported protocol version\r\n",
             "-ERR unknown command 'HELLO'\r\n",
             "-ERR unsupported command 'HELLO'\r\n",
+            "-NOAUTH Authentication required.\r\n",
         ] {
             let with_password = settings(&[("password", "p")]);
             let mut handshake = begin(&with_password);
@@ -331,8 +355,9 @@ mod tests {
             let only_resp3 = settings(&[("protocol", "3")]);
             let mut handshake = begin(&only_resp3);
             handshake.commands();
+            let code = if error.starts_with("-NOAUTH") { Code::Auth } else { Code::Server };
             let error = handshake.answered(replies(&[error])).unwrap_err();
-            assert_eq!(error.code(), Code::Server, "{error}");
+            assert_eq!(error.code(), code, "{error}");
         }
     }
 
@@ -358,7 +383,6 @@ mod tests {
         let with_password = settings(&[("password", "secret")]);
         for (error, code) in [
             ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", Code::Auth),
-            ("-NOAUTH HELLO must be called with the client already authenticated\r\n", Code::Auth),
             ("-ERR AUTH <password> called without any password configured\r\n", Code::Auth),
             ("-DENIED Redis is running in protected mode\r\n", Code::Auth),
             ("-LOADING the dataset in memory\r\n", Code::Unavailable),

@@ -3,7 +3,8 @@
 //! A thread that calls puts its operation on the line. If nobody drives the connection it leads: it sends what waits
 //! as one pipeline and reads the answers, its own and those of the threads that follow meanwhile. A thread alone thus
 //! talks to the server with no other thread between, and many threads share pipelines; either way the order of the
-//! line is kept, as a stream needs it.
+//! line is kept, as a stream needs it. A thread whose own time is over, or whose host wants its call to end, leaves the
+//! connection as it is to the next one.
 
 mod connection;
 mod host;
@@ -11,35 +12,30 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, no_connection, too_late};
+use super::door::{Door, Status, closed, demoted, no_connection, silent, too_late};
 use super::outage::{FirstAttempts, Outage};
+use super::progress::Verdict;
 use super::settings::{Connect, Settings};
-use super::shared::Shared;
-use super::socket::BlockingSocket;
+use super::shared::{PAUSES, PIPELINE, Shared};
+use super::socket::{BlockingSocket, failure};
 use crate::error::{Code, Error, Result};
-use crate::notice::Board;
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
-use crate::operation::pending::Pending;
-use crate::process::Origin;
-use connection::{Connection, Patience};
+use crate::operation::pending::{Pending, pending};
+use crate::process::{self, Origin};
+use connection::{Connection, Waited};
 use host::Host;
 use redis::Value;
-use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
-
-/// How many commands a leader sends at once.
-const PIPELINE: usize = 1_024;
-
-/// How much memory the output keeps for the next commands.
-const KEPT: usize = 256 * 1024;
+use tokio::runtime::Handle as Runtime;
 
 /// The local door of a client. Clones share the connection.
 #[derive(Clone)]
@@ -68,6 +64,10 @@ struct State {
     outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
+    reconnects: Backoff,
+    /// Before that instant nobody connects again.
+    connect_at: Instant,
+    pauses: Backoff,
 }
 
 impl Local {
@@ -85,12 +85,15 @@ impl Local {
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
             state: Mutex::new(State {
-                line: Line::new(settings.max_in_flight),
+                line: settings.line(),
                 before: connection.is_some(),
                 connection,
                 led: false,
                 outage,
                 cause: None,
+                reconnects: Backoff::new(settings.reconnect_min, settings.reconnect_max),
+                connect_at: Instant::now(),
+                pauses: Backoff::new(PAUSES[0], PAUSES[1]),
             }),
             idle: Condvar::new(),
             reconnects: AtomicU64::new(0),
@@ -112,6 +115,13 @@ impl Local {
                 Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
             }
         }
+    }
+
+    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
+        let inner = &*self.0;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -140,6 +150,9 @@ impl Local {
                 break;
             }
         }
+        if !left().is_zero() {
+            inner.release(left());
+        }
         inner.given_up.store(true, Ordering::Relaxed);
         let (count, abandoned) = {
             let mut state = inner.state();
@@ -157,12 +170,8 @@ impl Door for Local {
     type Answer<T: Send + 'static> = Result<T>;
 
     fn run<O: Operation>(&self, operation: Result<O>) -> Result<O::Reply> {
-        let inner = &*self.0;
-        inner.origin.check()?;
-        let operation = operation?;
-        let deadline = Instant::now() + inner.settings.timeout;
-        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
-        Caller { inner, age, deadline, host: Host::new(&inner.interrupt) }.wait(answer)
+        self.0.origin.check()?;
+        self.run_for(&self.0.interrupt, operation?)
     }
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
@@ -179,9 +188,7 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        // What is told of the connection is that of the client's own.
-        let settings = || Settings { notices: Board::new(), ..self.0.settings.clone() };
-        let connect = || Shared::connect(settings());
+        let connect = || Shared::connect(self.0.settings.beside());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -190,6 +197,24 @@ impl Door for Local {
             return Err(closed);
         }
         Ok(companion.clone())
+    }
+
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        process::runtime().map(|runtime| runtime.handle().clone())
+    }
+
+    async fn run_aside<O: Operation>(self, operation: O) -> Result<O::Reply> {
+        let (promise, answer) = pending();
+        thread::Builder::new()
+            .name("echomq-lease".to_owned())
+            .spawn(move || promise.answer(self.run_for(&self.0.given_up_interrupt(), operation)))
+            .map_err(|error| Error::new(Code::State, format!("the system gives no thread: {error}")))?;
+        answer.await
     }
 
     fn settings(&self) -> &Settings {
@@ -207,8 +232,8 @@ impl Door for Local {
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
         let known = self.0.origin.check().map(|()| {
-            let state = self.0.state();
-            (state.before && state.cause.is_none(), state.cause.clone())
+            let connected = self.0.is_connected();
+            (connected, self.0.state().cause.clone())
         });
         let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
         Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
@@ -216,17 +241,76 @@ impl Door for Local {
 }
 
 impl Inner {
+    /// Ends the calls of threads that are no caller's own, which must not ask the host.
+    fn given_up_interrupt(&self) -> Interrupt {
+        let given_up = self.given_up.clone();
+        Arc::new(move || given_up.load(Ordering::Relaxed))
+    }
+
+    /// Gives the node back, where the connection is open and nobody uses it.
+    fn release(&self, within: Duration) {
+        if !self.state().line.has_release() {
+            return;
+        }
+        let Some(mut lead) = Lead::take(self) else { return };
+        let deadline = Instant::now() + within.min(self.settings.timeout);
+        let caller = Caller { inner: self, age: 0, deadline, host: Host::new(&self.interrupt) };
+        while let Some(mut connection) = lead.connection.take() {
+            // What could not be given back ends by itself.
+            let stepped = lead.step(&mut connection, &caller);
+            if stepped.is_err() || caller.left().is_zero() || self.state().line.is_empty() {
+                break;
+            }
+            lead.connection = Some(connection);
+        }
+    }
+
     /// Changes the line, and then tells whoever waits for what was given up.
     fn on_line(&self, change: impl FnOnce(&mut State) -> Abandoned) {
         let abandoned = change(&mut self.state());
         abandoned.tell();
     }
 
-    /// The connection broke.
-    fn broken(&self) {
-        let lost = self.state().line.broken();
+    /// The connection broke, for that reason, when so many bytes had left.
+    fn broken(&self, left: u64, why: &Error) {
+        let lost = self.state().line.broken(left, why);
         let lost = lost.ask();
         self.on_line(|state| state.line.recover(lost));
+        self.failed(why);
+    }
+
+    /// There is no connection, for that reason.
+    fn failed(&self, cause: &Error) {
+        self.on_line(|state| {
+            let wait = state.reconnects.wait();
+            state.connect_at = Instant::now() + wait;
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.settings, cause, Some(wait)) {
+                true => state.line.refuse(|| no_connection(cause)),
+                false => Abandoned::default(),
+            }
+        });
+    }
+
+    /// There is a connection.
+    fn connected(&self) {
+        let mut state = self.state();
+        state.cause = None;
+        state.outage.connected(&self.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a connection, which is looked at where no thread uses it.
+    fn is_connected(&self) -> bool {
+        let mut state = self.state();
+        let Some(dead) = state.connection.take_if(|connection| !connection.is_open()) else {
+            return state.before && state.cause.is_none();
+        };
+        drop(state);
+        self.broken(dead.left(), &hung_up(&self.settings));
+        false
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -234,10 +318,23 @@ impl Inner {
     }
 }
 
+/// The last handle is gone: the node is given back, and the answer is not waited for.
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.origin.is_here() {
-            self.settings.notices.end();
+        // In a forked child the connection is the parent's.
+        if !self.origin.is_here() {
+            return;
+        }
+        self.settings.notices.end();
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.line.close(closed());
+        if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
+            let entries = state.line.take(PIPELINE);
+            let outgoing = Outgoing::prepare(entries, &self.settings.minter, connection.output());
+            if !outgoing.is_empty() {
+                // It is short, so it leaves at once or not at all.
+                let _ = connection.step(&mut Vec::new());
+            }
         }
     }
 }
@@ -304,7 +401,6 @@ impl Wake for Unpark {
 struct Lead<'a> {
     inner: &'a Inner,
     connection: Option<Connection>,
-    backoff: Backoff,
 }
 
 impl<'a> Lead<'a> {
@@ -316,132 +412,169 @@ impl<'a> Lead<'a> {
         state.led = true;
         let connection = state.connection.take();
         drop(state);
-        let backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
-        // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
-        Some(Self { inner, connection: connection.filter(Connection::is_open), backoff })
+        let mut lead = Self { inner, connection: None };
+        match connection {
+            Some(mut connection) if connection.is_open() => {
+                connection.taken_over();
+                lead.connection = Some(connection);
+            }
+            // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
+            Some(dead) => lead.broke(dead, &hung_up(&inner.settings)),
+            None => {}
+        }
+        Some(lead)
     }
 
     /// Drives the line until the caller has its answer.
     fn until<T>(&mut self, caller: &Caller<'_>, answer: &mut Pending<T>) -> Result<T> {
+        let mut checked = Instant::now();
         loop {
             match self.connection.take() {
-                Some(mut connection) => match self.exchange(&mut connection, caller) {
+                Some(mut connection) => match self.step(&mut connection, caller) {
                     Ok(()) => self.connection = Some(connection),
-                    Err(error) => self.broke(error),
+                    Err(error) => self.broke(connection, &error),
                 },
                 None => self.connect(caller),
             }
             if let Some(answer) = answer.try_take() {
                 return answer;
             }
-            caller.check();
-            if let Some(answer) = answer.try_take() {
-                return answer;
+            if checked.elapsed() >= BlockingSocket::STEP || caller.left().is_zero() {
+                checked = Instant::now();
+                caller.check();
+                if let Some(answer) = answer.try_take() {
+                    return answer;
+                }
             }
         }
     }
 
-    /// One pipeline there and back.
-    fn exchange(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
+    /// Sends what waits where nothing is on its way, and waits for a step's time.
+    fn step(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
         let inner = self.inner;
-        let entries = inner.state().line.take(PIPELINE);
-        connection.output.clear(KEPT);
-        let outgoing = Outgoing::prepare(entries, &inner.settings.minter, &mut connection.output);
-        inner.on_line(|state| state.line.sent(outgoing));
-        let patience =
-            Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
-        connection.write(&patience)?;
-        let arrived = Arrived { inner, replies: RefCell::default() };
-        for _ in 0..connection.output.count() {
-            let reply = connection.read(&patience, || arrived.give())?;
-            arrived.replies.borrow_mut().push(reply);
+        if !connection.is_busy() {
+            if !connection.opened().is_current() {
+                return Err(demoted(&inner.settings));
+            }
+            let before = connection.output().count();
+            let entries = {
+                let mut state = inner.state();
+                state.line.resume(Instant::now());
+                state.line.take(PIPELINE)
+            };
+            let outgoing = Outgoing::prepare(entries, &inner.settings.minter, connection.output());
+            inner.on_line(|state| state.line.sent(outgoing));
+            let commands = connection.output().count() - before;
+            if commands == 0 {
+                let paused = inner.state().line.paused_until();
+                let step = caller.left().min(BlockingSocket::STEP);
+                let until = paused.map(|until| until.saturating_duration_since(Instant::now()));
+                thread::sleep(until.unwrap_or_default().min(step));
+                return Ok(());
+            }
+            connection.sending(commands);
         }
-        arrived.give();
+        let (began, mut replies) = (Instant::now(), Vec::new());
+        while connection.is_busy() {
+            // Answers that came together are given together, before the next wait.
+            let waited = connection.step(&mut replies);
+            self.give(connection, &mut replies);
+            let now = Instant::now();
+            if waited? == Waited::Paused
+                && let Verdict::GiveUp(silence) = connection.progress().verdict(now)
+            {
+                return Err(silent(&inner.settings, silence));
+            }
+            if now.duration_since(began) >= BlockingSocket::STEP || now >= caller.deadline {
+                break;
+            }
+        }
         Ok(())
     }
 
-    fn broke(&self, error: Error) {
-        self.inner.broken();
-        self.failed(error, Some(Duration::ZERO));
-    }
-
-    fn connected(&self) {
-        let mut state = self.inner.state();
-        state.cause = None;
-        state.outage.connected(&self.inner.settings);
-        if std::mem::replace(&mut state.before, true) {
-            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
-    fn failed(&self, cause: Error, next: Option<Duration>) {
-        self.inner.on_line(|state| {
-            state.cause = Some(cause.clone());
-            match state.outage.failed(&self.inner.settings, &cause, next) {
-                true => state.line.refuse(|| no_connection(&cause)),
-                false => Abandoned::default(),
-            }
-        });
-    }
-
-    /// One attempt to connect, and after a failed one a wait.
-    fn connect(&mut self, caller: &Caller<'_>) {
-        match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.connected();
-            }
-            Err(error) => {
-                if error.code() == Code::VersionFence {
-                    self.inner.on_line(|state| {
-                        state.line.close(error.clone());
-                        state.line.abandon(&error).1
-                    });
-                    self.failed(error, None);
-                    return;
-                }
-                let wait = self.backoff.wait();
-                self.failed(error, Some(wait));
-                // Whoever waited for nothing but the refusal has been told.
-                if !self.inner.state().line.is_empty() {
-                    caller.host.sleep_until((Instant::now() + wait).min(caller.deadline));
-                }
-            }
-        }
-    }
-}
-
-/// Replies that arrived together. They are given together, before the next wait.
-struct Arrived<'a> {
-    inner: &'a Inner,
-    replies: RefCell<Vec<Value>>,
-}
-
-impl Arrived<'_> {
-    fn give(&self) {
-        let replies = self.replies.take();
+    /// Gives answers to those who wait for them.
+    fn give(&self, connection: &Connection, replies: &mut Vec<Value>) {
         if replies.is_empty() {
             return;
         }
+        let inner = self.inner;
         let answered = {
-            let mut state = self.inner.state();
-            replies.into_iter().filter_map(|reply| state.line.answer(reply)).collect()
+            let mut state = inner.state();
+            replies.drain(..).filter_map(|reply| state.line.answer(reply)).collect()
         };
         // Owners are woken with nothing locked: a thread woken earlier would only run into the lock.
         let settled = Settled::read(answered);
-        self.inner.on_line(|state| state.line.settle(settled));
+        if settled.demoted {
+            connection.opened().demoted();
+        }
+        inner.on_line(|State { line, pauses, reconnects, .. }| {
+            match &settled.unavailable {
+                _ if settled.demoted => {}
+                // One pause for all that was refused together.
+                Some(why) if line.paused_until().is_none() => {
+                    line.pause(Instant::now() + pauses.wait(), why.clone());
+                }
+                Some(_) => {}
+                None if settled.served => {
+                    pauses.reset();
+                    reconnects.answered();
+                }
+                None => {}
+            }
+            line.settle(settled)
+        });
     }
+
+    fn broke(&self, connection: Connection, error: &Error) {
+        let left = connection.left();
+        drop(connection);
+        self.inner.broken(left, error);
+    }
+
+    /// One attempt to connect, after a wait where the last one failed.
+    fn connect(&mut self, caller: &Caller<'_>) {
+        let inner = self.inner;
+        let at = inner.state().connect_at;
+        match at.min(caller.deadline).saturating_duration_since(Instant::now()) {
+            Duration::ZERO if Instant::now() >= caller.deadline => return,
+            Duration::ZERO => {}
+            left => return thread::sleep(left.min(BlockingSocket::STEP)),
+        }
+        match Connection::open(&inner.settings, &caller.host, caller.deadline) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                inner.connected();
+            }
+            Err(error) if error.code() == Code::VersionFence => {
+                inner.on_line(|state| {
+                    state.line.close(error.clone());
+                    state.cause = Some(error.clone());
+                    state.outage.failed(&inner.settings, &error, None);
+                    state.line.abandon(&error).1
+                });
+            }
+            Err(error) => inner.failed(&error),
+        }
+    }
+}
+
+/// The connection was closed while nobody used it.
+fn hung_up(settings: &Settings) -> Error {
+    failure(&settings.endpoint, &io::Error::other("the server closed the connection"))
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        if self.connection.is_none() {
-            self.inner.broken();
+        if thread::panicking() && self.connection.is_none() {
+            let why = Error::new(Code::Disconnected, "a thread that used the connection has panicked");
+            self.inner.broken(u64::MAX, &why);
         }
         let next = {
             let mut state = self.inner.state();
-            state.connection = self.connection.take();
+            // After a close nobody uses it any more.
+            if !self.inner.given_up.load(Ordering::Relaxed) {
+                state.connection = self.connection.take();
+            }
             state.led = false;
             state.line.owner_of_oldest()
         };

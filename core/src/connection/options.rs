@@ -1,5 +1,6 @@
 //! What a user can say about a client.
 
+use super::demotion::Demotions;
 use super::endpoint::{Endpoint, Location};
 use super::handshake::is_version;
 use super::password::Password;
@@ -9,6 +10,7 @@ use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Mint;
 use crate::notice::{Board, Notice, NoticeKind};
+use crate::operation::lease::{Lease, OnNodeConflict, Terms, Told};
 use crate::operation::minter::Minter;
 use std::fmt;
 use std::path::PathBuf;
@@ -27,7 +29,9 @@ use std::time::Duration;
 /// | `username`, `password` | who asks; also in the URL | nobody |
 /// | `database` | a number; also in the URL | 0 |
 /// | `client_name` | shown by `CLIENT LIST` | none |
-/// | `node_id` | 0 to 1022, this process's own; needed to append | `ECHOMQ_NODE_ID` |
+/// | `node_id` | 0 to 1022, this process's own, in place of a leased one | `ECHOMQ_NODE_ID`, else a leased one |
+/// | `node_lease` | milliseconds that a node stays this client's after its process was killed, at least 1 000 | 30 000 |
+/// | `on_node_conflict` | where another process has the `node_id` given: `warn`, `wait` for it, or `refuse` | `warn` |
 /// | `timeout` | milliseconds until a call fails | 5 000 |
 /// | `connect` | the first connection: `wait` for a server that is not there yet, for `connect_timeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt | `wait` |
 /// | `connect_timeout` | milliseconds for one attempt to connect | 5 000 |
@@ -35,6 +39,7 @@ use std::time::Duration;
 /// | `heartbeat` | milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up | 1 000 |
 /// | `max_record_bytes` | bytes of names and values in one record | 1 048 576 |
 /// | `max_in_flight` | commands that wait for their answers before calls are refused | 65 536 |
+/// | `max_in_flight_bytes` | bytes of records and commands that wait for their answers before calls are refused | 67 108 864 |
 /// | `max_clock_ahead` | milliseconds that this host's clock may be ahead of the server's, or `none` | 60 000 |
 /// | `protocol` | `auto`: RESP3, or RESP2 where the server knows no other; `2`; `3` | `auto` |
 /// | `claim_version` | `echomq:<major>.<minor>.<patch>` to mark an unmarked deployment with | none |
@@ -56,6 +61,8 @@ pub struct Options {
     database: u32,
     client_name: Option<String>,
     node_id: Option<u16>,
+    node_lease: Duration,
+    on_node_conflict: OnNodeConflict,
     clock: Clock,
     timeout: Duration,
     connect: Connect,
@@ -65,6 +72,7 @@ pub struct Options {
     heartbeat: Duration,
     max_record_bytes: usize,
     max_in_flight: usize,
+    max_in_flight_bytes: usize,
     max_clock_ahead: Option<Duration>,
     protocol: Protocol,
     claim_version: Option<String>,
@@ -79,6 +87,8 @@ impl Options {
         "database",
         "client_name",
         "node_id",
+        "node_lease",
+        "on_node_conflict",
         "timeout",
         "connect",
         "connect_timeout",
@@ -87,6 +97,7 @@ impl Options {
         "heartbeat",
         "max_record_bytes",
         "max_in_flight",
+        "max_in_flight_bytes",
         "max_clock_ahead",
         "protocol",
         "claim_version",
@@ -110,6 +121,8 @@ impl Options {
             database: location.database.unwrap_or(0),
             client_name: None,
             node_id: None,
+            node_lease: Duration::from_secs(30),
+            on_node_conflict: OnNodeConflict::Warn,
             clock: Clock::system(),
             timeout: Duration::from_secs(5),
             connect: Connect::default(),
@@ -119,6 +132,7 @@ impl Options {
             heartbeat: Duration::from_secs(1),
             max_record_bytes: 1 << 20,
             max_in_flight: 1 << 16,
+            max_in_flight_bytes: 64 << 20,
             max_clock_ahead: Some(Duration::from_secs(60)),
             protocol: Protocol::Auto,
             claim_version: None,
@@ -138,6 +152,8 @@ impl Options {
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(client_name(value)?),
             "node_id" => self.node_id = Some(number(name, value)?),
+            "node_lease" => self.node_lease = lease_time(duration(name, value)?)?,
+            "on_node_conflict" => self.on_node_conflict = on_conflict(value)?,
             "clock" => self.clock = Clock::standing(number(name, value)?),
             "timeout" => self.timeout = duration(name, value)?,
             "connect" => self.connect = connect(value)?,
@@ -147,6 +163,7 @@ impl Options {
             "heartbeat" => self.heartbeat = duration(name, value)?,
             "max_record_bytes" => self.max_record_bytes = positive(name, value)?,
             "max_in_flight" => self.max_in_flight = positive(name, value)?,
+            "max_in_flight_bytes" => self.max_in_flight_bytes = positive(name, value)?,
             "max_clock_ahead" if value == "none" => self.max_clock_ahead = None,
             "max_clock_ahead" => self.max_clock_ahead = Some(duration(name, value)?),
             "protocol" => self.protocol = protocol(value)?,
@@ -195,9 +212,20 @@ impl Options {
         Self { database, ..self }
     }
 
-    /// The node to mint with, this process's own: 0 to 1022. A client that only reads needs none.
+    /// The node to mint with, this process's own: 0 to 1022. Without it the client leases a free one when it first mints.
     pub fn node_id(self, node: u16) -> Self {
         Self { node_id: Some(node), ..self }
+    }
+
+    /// How long the lease of a node holds after the process was killed: a second to a day. It is renewed at a third of
+    /// that time; where the server cannot be reached for all of it, nothing is minted until it can.
+    pub fn node_lease(self, node_lease: Duration) -> Self {
+        Self { node_lease, ..self }
+    }
+
+    /// What follows where another live process holds the node id that was given.
+    pub fn on_node_conflict(self, on_node_conflict: OnNodeConflict) -> Self {
+        Self { on_node_conflict, ..self }
     }
 
     /// Where the client takes the time from.
@@ -241,6 +269,12 @@ impl Options {
         Self { max_in_flight, ..self }
     }
 
+    /// How many bytes of records and commands may wait for their answers before calls are refused with
+    /// [`Code::Overloaded`]. A single call that is larger is taken where nothing else waits.
+    pub fn max_in_flight_bytes(self, max_in_flight_bytes: usize) -> Self {
+        Self { max_in_flight_bytes, ..self }
+    }
+
     /// How far this host's clock may be ahead of the server's before appends are refused with [`Code::ClockAhead`];
     /// nothing lifts the bound.
     pub fn max_clock_ahead(self, max_clock_ahead: Option<Duration>) -> Self {
@@ -271,11 +305,26 @@ impl Options {
                 Err(_) => None,
             },
         };
-        let minter = Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead);
+        let node = node.map(Mint::new).transpose()?;
+        let terms = Terms {
+            node: node.as_ref().map(Mint::node),
+            time: lease_time(checked("node_lease", self.node_lease)?)?,
+            on_conflict: self.on_node_conflict,
+        };
+        let minter = Arc::new(Minter::leased(self.clock, node, self.max_clock_ahead));
         let notices = Board::new();
         let board = notices.clone();
         let tell = move |error: &Error| board.post(Notice::of_error(NoticeKind::ClockAhead, error));
         minter.server_clock().tell(tell);
+        let board = notices.clone();
+        let tell = move |told| {
+            board.post(match told {
+                Told::Lost(error) => Notice::of_error(NoticeKind::NodeLeaseLost, &error),
+                Told::Conflict(error) => Notice::of_error(NoticeKind::NodeConflict, &error),
+            });
+        };
+        let client_name = self.client_name.as_deref().unwrap_or_default();
+        let lease = Arc::new(Lease::new(minter.clone(), terms, client_name, Box::new(tell)));
         Ok(Settings {
             endpoint: self.endpoint.clone(),
             connect: self.connect,
@@ -286,7 +335,9 @@ impl Options {
             client_name: self.client_name.clone(),
             protocol: self.protocol,
             claim_version: self.claim_version.clone(),
-            minter: Arc::new(minter),
+            minter,
+            lease,
+            beside: false,
             greeted: Arc::new(AtomicBool::new(false)),
             notices,
             timeout: checked("timeout", self.timeout)?,
@@ -296,6 +347,8 @@ impl Options {
             heartbeat: checked("heartbeat", self.heartbeat)?,
             max_record_bytes: self.max_record_bytes,
             max_in_flight: self.max_in_flight,
+            max_in_flight_bytes: self.max_in_flight_bytes,
+            demotions: Demotions::default(),
         })
     }
 }
@@ -340,6 +393,23 @@ fn checked(name: &str, time: Duration) -> Result<Duration> {
     }
 }
 
+/// Shorter ones would be lost to any pause of a host.
+fn lease_time(time: Duration) -> Result<Duration> {
+    if time < Duration::from_secs(1) {
+        return Err(refusal("node_lease", "less than a second, 1000 milliseconds"));
+    }
+    Ok(time)
+}
+
+fn on_conflict(value: &str) -> Result<OnNodeConflict> {
+    match value {
+        "warn" => Ok(OnNodeConflict::Warn),
+        "wait" => Ok(OnNodeConflict::Wait),
+        "refuse" => Ok(OnNodeConflict::Refuse),
+        _ => Err(refusal("on_node_conflict", "it is none of warn, wait and refuse")),
+    }
+}
+
 fn client_name(value: &str) -> Result<String> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(value.to_owned());
@@ -380,8 +450,9 @@ mod tests {
     fn every_named_option_is_taken_by_name_and_documented() {
         let mut options = Options::new("redis://h").unwrap();
         for name in Options::NAMES {
-            let accepted =
-                ["7", "2", "echomq:2.0.0", "lazy"].iter().any(|value| options.set(name, value).is_ok());
+            let accepted = ["7", "2", "1000", "warn", "echomq:2.0.0", "lazy"]
+                .iter()
+                .any(|value| options.set(name, value).is_ok());
             assert!(accepted, "{name}");
         }
         let rows = include_str!("options.rs").lines().filter(|line| line.starts_with("/// | `"));
@@ -422,6 +493,7 @@ mod tests {
             ("timeout", "0"),
             ("timeout", "1e3"),
             ("max_in_flight", "0"),
+            ("max_in_flight_bytes", "0"),
             ("max_record_bytes", "0"),
             ("connect", "never"),
             ("protocol", "4"),

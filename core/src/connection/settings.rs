@@ -1,11 +1,14 @@
 //! Options that were checked, and what all connections of one client share.
 
+use super::demotion::Demotions;
 use super::endpoint::Endpoint;
 use super::handshake::Greeting;
 use super::password::Password;
 use super::tls::Tls;
 use crate::error::Result;
 use crate::notice::Board;
+use crate::operation::lease::Lease;
+use crate::operation::line::{Bounds, Line};
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +54,10 @@ pub struct Settings {
     pub(crate) minter: Arc<Minter>,
     /// Whether a server has greeted the client before.
     pub(crate) greeted: Arc<AtomicBool>,
+    /// The right to make them.
+    pub(crate) lease: Arc<Lease>,
+    /// Whether the connection is one beside the client's, which keeps the lease when it ends.
+    pub(crate) beside: bool,
     /// Where the client's notices wait.
     pub(crate) notices: Board,
     pub(crate) timeout: Duration,
@@ -60,6 +67,9 @@ pub struct Settings {
     pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
+    pub(crate) max_in_flight_bytes: usize,
+    /// Whether the server was found to be no primary any more.
+    pub(crate) demotions: Demotions,
 }
 
 impl Settings {
@@ -84,5 +94,16 @@ impl Settings {
         if let Some(eviction) = &greeting.eviction {
             self.notices.post(eviction.clone());
         }
+    }
+
+    /// Those of a connection beside the client's. What is told of the connection is that of the client's own.
+    pub(crate) fn beside(&self) -> Self {
+        Self { beside: true, notices: Board::new(), ..self.clone() }
+    }
+
+    /// The line of one of the client's connections.
+    pub(crate) fn line(&self) -> Line {
+        let bounds = Bounds { weight: self.max_in_flight, bytes: self.max_in_flight_bytes };
+        Line::leasing(bounds, self.lease.clone(), !self.beside)
     }
 }

@@ -75,7 +75,7 @@ impl Operation for DeadLetter {
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.candidate.is_none() && !self.without_candidate {
-            // Where this host can make no id, the sequencer does.
+            // Where this host can make no id, or has leased no node, the sequencer does: a consumer needs no lease.
             self.candidate = minter.mint().ok();
         }
         self.at.get_or_insert_with(|| minter.now());
@@ -209,11 +209,15 @@ impl Operation for PutBack {
     type Reply = EventId;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        if self.candidate.is_none() && !self.question.sent && minter.check().is_ok() {
+        if self.mints() {
             self.candidate = Some(minter.mint().map_err(|error| error.about(&*self.key))?);
         }
         self.question.prepare(self.candidate, minter);
         Ok(())
+    }
+
+    fn mints(&self) -> bool {
+        self.candidate.is_none() && !self.question.sent
     }
 
     fn commands(&self, commands: &mut Packed) {

@@ -1,20 +1,19 @@
-//! The server's clock, as it was read last, and the question for it.
+//! The server's clock, as it was read last.
 //!
-//! Between two readings this host's monotonic clock goes on for it. That is wrong after the server's clock was set, or this
-//! host has slept, so nothing is refused by it before the server was asked again.
+//! Between two readings this host's clock that counts suspends goes on for it. That is wrong after the server's clock was set,
+//! so nothing is refused by it before the server was asked again.
 
-use crate::error::{Error, Result};
-use crate::operation::{Operation, Step};
-use crate::record::packed::Packed;
-use crate::record::reply;
-use redis::Value;
+use crate::clock::boot_ns;
+use crate::error::Error;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The server's clock was never read.
 const UNKNOWN: i64 = i64::MIN;
+
+const NS_PER_MS: u64 = 1_000_000;
 
 /// How often is told that ids are refused.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
@@ -23,8 +22,7 @@ type Teller = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// The server's clock.
 pub(crate) struct ServerClock {
-    started: Instant,
-    /// Server time minus the time since `started`, in milliseconds.
+    /// Server time minus the time of [`boot_ns`], in milliseconds.
     offset: AtomicI64,
     teller: OnceLock<Teller>,
     told: Mutex<Option<Instant>>,
@@ -32,23 +30,27 @@ pub(crate) struct ServerClock {
 
 impl ServerClock {
     pub(crate) fn new() -> Self {
-        let started = Instant::now();
-        Self { started, offset: AtomicI64::new(UNKNOWN), teller: OnceLock::new(), told: Mutex::new(None) }
+        Self { offset: AtomicI64::new(UNKNOWN), teller: OnceLock::new(), told: Mutex::new(None) }
     }
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.
     pub(crate) fn set(&self, ms: u64, at: Instant) {
-        let since = at.saturating_duration_since(self.started).as_millis() as i64;
-        self.offset.store((ms as i64).saturating_sub(since), Ordering::Relaxed);
+        let then = (boot_ns() / NS_PER_MS).saturating_sub(at.elapsed().as_millis() as u64);
+        self.offset.store((ms as i64).saturating_sub(then as i64), Ordering::Relaxed);
     }
 
-    /// The server's time in Unix milliseconds, as far as it is known.
+    /// The server's time in Unix milliseconds at an instant of [`boot_ns`], as far as it is known.
     #[inline]
-    pub(crate) fn now(&self) -> Option<u64> {
+    pub(crate) fn at(&self, boot_ns: u64) -> Option<u64> {
         match self.offset.load(Ordering::Relaxed) {
             UNKNOWN => None,
-            offset => Some(offset.saturating_add(self.started.elapsed().as_millis() as i64).max(0) as u64),
+            offset => Some(offset.saturating_add((boot_ns / NS_PER_MS) as i64).max(0) as u64),
         }
+    }
+
+    /// The server's time in Unix milliseconds now.
+    pub(crate) fn now(&self) -> Option<u64> {
+        self.at(boot_ns())
     }
 
     /// Who is told that ids are refused. The first one given stays.
@@ -78,41 +80,11 @@ impl fmt::Debug for ServerClock {
     }
 }
 
-/// `TIME`: reads the server's clock again.
-pub(crate) struct ReadClock {
-    clock: Arc<ServerClock>,
-    asked: Instant,
-}
-
-impl ReadClock {
-    pub(crate) fn new(clock: Arc<ServerClock>) -> Self {
-        Self { clock, asked: Instant::now() }
-    }
-}
-
-impl Operation for ReadClock {
-    type Reply = ();
-
-    fn commands(&self, commands: &mut Packed) {
-        commands.command(1).arg("TIME");
-    }
-
-    fn answered(&mut self, replies: Vec<Value>) -> Step<()> {
-        let time: Result<u64> = reply::server_time(replies.into_iter().next().unwrap_or(Value::Nil));
-        // An earlier instant of asking only has the server's clock appear to be later, which refuses less.
-        Step::Done(time.map(|ms| self.clock.set(ms, self.asked)))
-    }
-
-    fn lost(&mut self) -> Step<()> {
-        self.asked = Instant::now();
-        Step::Again
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::Code;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
     #[test]
@@ -125,18 +97,6 @@ mod tests {
             let now = clock.now().unwrap();
             assert!(ms <= now + 1 && now <= ms + 1 + asked.elapsed().as_millis() as u64, "{now}");
         }
-    }
-
-    #[test]
-    fn an_answer_sets_it_and_a_refusal_does_not() {
-        let clock = Arc::new(ServerClock::new());
-        let answer = |reply: &[u8]| vec![redis::parse_redis_value(reply).unwrap()];
-        let mut question = ReadClock::new(clock.clone());
-        assert!(matches!(question.answered(answer(b"-ERR no\r\n")), Step::Done(Err(_))));
-        assert_eq!(clock.now(), None);
-        let time = b"*2\r\n$4\r\n1735\r\n$6\r\n123999\r\n";
-        assert!(matches!(question.answered(answer(time)), Step::Done(Ok(()))));
-        assert!(clock.now().unwrap() >= 1_735_122);
     }
 
     #[test]

@@ -48,6 +48,11 @@ pub(crate) fn unavailable(reply: &Value) -> Option<Error> {
     states.contains(&error.code()).then(|| refused(error))
 }
 
+/// Whether a server refused to write because it is no primary any more.
+pub(crate) fn is_demoted(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "READONLY")
+}
+
 /// What a user may not do inside a script has no code word of its own on some servers, the first text from Valkey and the
 /// second from Redis.
 fn is_lack_of_permission(details: &str) -> bool {
@@ -225,6 +230,30 @@ pub(crate) fn pending_entries(reply: Value) -> Result<Vec<EntryId>> {
 /// Whether `XINFO` was asked about a key that does not exist, which has no code word of its own.
 pub(crate) fn is_no_such_key(error: &ServerError) -> bool {
     error.code() == "ERR" && error.details().is_some_and(|text| text.contains("no such key"))
+}
+
+/// The members of a sorted set with their scores as whole numbers: pairs (RESP3) or one flat list (RESP2).
+pub(crate) fn scores(reply: Value) -> Result<Vec<(Vec<u8>, u64)>> {
+    let mut parts = Vec::new();
+    for part in list(reply)? {
+        match part {
+            Value::Array(pair) => parts.extend(pair),
+            part => parts.push(part),
+        }
+    }
+    let mut scores = Vec::with_capacity(parts.len() / 2);
+    let mut parts = parts.into_iter();
+    while let (Some(member), Some(score)) = (parts.next(), parts.next()) {
+        let score = match score {
+            Value::Double(score) => score,
+            score => {
+                let text = String::from_utf8_lossy(&bytes(score)?).parse::<f64>();
+                text.map_err(|_| Error::new(Code::Server, "a score is no number"))?
+            }
+        };
+        scores.push((bytes(member)?, score.max(0.0) as u64));
+    }
+    Ok(scores)
 }
 
 /// Names and values, which both protocol versions send as one flat list.

@@ -54,8 +54,20 @@ impl Operation for Append {
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        self.record.unsent();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(self.record.abandon(&self.key, why))
+    }
+
+    fn finds_out(&self) -> bool {
+        self.record.finds_out()
+    }
+
+    fn bytes(&self) -> usize {
+        self.record.size()
     }
 }
 
@@ -111,6 +123,11 @@ impl Appending {
     /// Whether its id is minted when it is sent.
     pub(crate) fn mints(&self) -> bool {
         self.id.is_none()
+    }
+
+    /// The bytes of its names and values.
+    pub(crate) fn size(&self) -> usize {
+        self.fields.size()
     }
 
     pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {
@@ -204,6 +221,13 @@ impl Appending {
         }
     }
 
+    /// Nothing of what was asked had left.
+    pub(crate) fn unsent(&mut self) {
+        if self.question == Question::Append && !self.resent {
+            self.forget();
+        }
+    }
+
     /// Whether it is on its way, or was and may have been applied.
     pub(crate) fn is_sent(&self) -> bool {
         self.sent
@@ -229,6 +253,11 @@ impl Appending {
             Some(id) if self.sent => self.unknown(key, id, why),
             _ => why.about(&**key),
         }
+    }
+
+    /// Whether an answer was lost that is being asked after.
+    pub(crate) fn finds_out(&self) -> bool {
+        self.resent || self.question != Question::Append
     }
 
     fn unknown(&self, key: &Key, id: EventId, why: Error) -> Error {

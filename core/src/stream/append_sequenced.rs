@@ -284,6 +284,15 @@ impl<R: Send + 'static> Operation for AppendSequenced<R> {
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        if std::mem::take(&mut self.looks) {
+            self.key.seen().release();
+        }
+        if !self.question.again {
+            self.forget();
+        }
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         if std::mem::take(&mut self.looks) {
             self.key.seen().release();
@@ -291,8 +300,16 @@ impl<R: Send + 'static> Operation for AppendSequenced<R> {
         Err(if self.question.sent { self.unknown(why) } else { why.about(&*self.key) })
     }
 
+    fn finds_out(&self) -> bool {
+        self.question.sent
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
     }
 }
 

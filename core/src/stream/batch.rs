@@ -52,16 +52,20 @@ impl AppendBatch {
         })
     }
 
-    /// Reads one answer for each record that is open. One that the server could not serve stays open.
+    /// Reads the answers to the records that are open, as many as came. One that the server could not serve stays open; of the
+    /// others the answers are lost.
     fn read(&mut self, replies: Vec<Value>) {
         let mut replies = replies.into_iter();
         for slot in &mut self.records {
             if let Slot::Open(record) = slot {
-                let reply = replies.next().unwrap_or(Value::Nil);
-                if reply::unavailable(&reply).is_some() {
-                    record.unavailable();
-                } else if let Step::Done(result) = record.answered(&self.key, reply) {
-                    *slot = Slot::Done(result);
+                match replies.next() {
+                    None => record.lost(),
+                    Some(reply) if reply::unavailable(&reply).is_some() => record.unavailable(),
+                    Some(reply) => {
+                        if let Step::Done(result) = record.answered(&self.key, reply) {
+                            *slot = Slot::Done(result);
+                        }
+                    }
                 }
             }
         }
@@ -76,22 +80,24 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        let first_time = self.open().all(|record| !record.is_sent());
-        let mut ahead = None;
+        let sent: Vec<bool> = self.open().map(|record| record.is_sent()).collect();
+        let first_time = !sent.contains(&true);
+        let mut waits = None;
         for slot in &mut self.records {
             if let Slot::Open(record) = slot
                 && let Err(error) = record.prepare(minter)
             {
-                if first_time && error.code() == Code::ClockAhead {
-                    ahead = Some(error);
+                // Without a node the batch waits as a whole, and the server is asked for its time before anything is refused for
+                // it.
+                if error.code() == Code::NodeLeaseLost || first_time && error.code() == Code::ClockAhead {
+                    waits = Some(error);
                     break;
                 }
                 *slot = Slot::Done(Err(error.about(&*self.key)));
             }
         }
-        // The server is asked for its time before anything is refused for it.
-        if let Some(error) = ahead {
-            self.open().for_each(Appending::forget);
+        if let Some(error) = waits {
+            self.open().zip(sent).filter(|(_, sent)| !sent).for_each(|(record, _)| record.forget());
             return Err(error);
         }
         // A batch of which nothing is left would send nothing and wait for ever.
@@ -135,6 +141,14 @@ impl Operation for AppendBatch {
         Step::Again
     }
 
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        self.answered(replies)
+    }
+
+    fn unsent(&mut self) {
+        self.open().for_each(Appending::unsent);
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         for slot in &mut self.records {
             if let Slot::Open(record) = slot {
@@ -144,7 +158,16 @@ impl Operation for AppendBatch {
         Ok(self.take_results())
     }
 
+    fn finds_out(&self) -> bool {
+        self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if record.finds_out()))
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let size = |slot: &Slot| if let Slot::Open(record) = slot { record.size() } else { 0 };
+        self.records.iter().map(size).sum()
     }
 }

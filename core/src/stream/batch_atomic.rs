@@ -270,11 +270,25 @@ impl Operation for AppendBatchAtomic {
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        if self.question == Question::Append && !self.resent {
+            self.forget();
+        }
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(if self.sent { self.unknown(why) } else { why.about(&*self.key) })
     }
 
+    fn finds_out(&self) -> bool {
+        self.sent
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
     }
 }

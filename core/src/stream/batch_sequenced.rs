@@ -95,12 +95,24 @@ impl Operation for AppendBatchSequenced {
         self.each(step)
     }
 
+    fn unsent(&mut self) {
+        self.append.unsent();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         let given_up = self.append.abandon(why);
         Ok(self.results(given_up))
     }
 
+    fn finds_out(&self) -> bool {
+        self.append.finds_out()
+    }
+
     fn weight(&self) -> usize {
         self.append.weight()
+    }
+
+    fn bytes(&self) -> usize {
+        self.append.bytes()
     }
 }

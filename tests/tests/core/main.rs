@@ -4,6 +4,7 @@
 
 mod append;
 mod batch;
+mod breaks;
 mod cancel;
 mod cancelled;
 mod connection;
@@ -18,12 +19,17 @@ mod groups;
 mod listener;
 mod listener_faults;
 mod lost_answers;
+mod nodes;
 mod pages;
+mod progress;
 mod read;
 mod sequenced;
 mod sequencer_law;
+mod setup;
 mod tail;
+mod tls_rotation;
 mod trim;
+mod unavailable;
 mod writers;
 
 use echomq::{Client, Options, Stream};

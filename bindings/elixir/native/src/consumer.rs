@@ -53,6 +53,7 @@ fn consumer_options<'a>(env: Env<'a>, named: Term<'a>) -> NifResult<Term<'a>> {
     call(env, || {
         let options = named_texts(named)?;
         let options = ConsumerOptions::parse(options.iter().map(|(name, value)| (&**name, &**value)))?;
+        options.check()?;
         Ok((atoms::ok(), ResourceArc::new(Settings(options))).encode(env))
     })
 }

@@ -34,12 +34,14 @@ class Options(TypedDict, total=False):
     client_name: str | None
     node_id: int | None
     timeout: timedelta | int | None
+    connect: Literal["wait", "lazy", "once"] | None
     connect_timeout: timedelta | int | None
     reconnect_min: timedelta | int | None
     reconnect_max: timedelta | int | None
     heartbeat: timedelta | int | None
     max_record_bytes: int | None
     max_in_flight: int | None
+    max_in_flight_bytes: int | None
     max_clock_ahead: timedelta | int | Literal["none"] | None
     protocol: Literal["auto", "2", "3"] | None
     claim_version: str | None

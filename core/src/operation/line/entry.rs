@@ -8,6 +8,7 @@ use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -16,22 +17,61 @@ use std::time::Instant;
 pub(crate) struct Entry {
     pub(super) age: u64,
     pub(super) weight: usize,
+    pub(super) bytes: usize,
     pub(super) deadline: Instant,
     /// Was on its way when a connection broke.
     pub(super) lost: bool,
+    /// What was sent last asks after what was lost.
+    asking: bool,
+    /// How often the connection broke when it had been sent, questions after it not counted.
+    pub(super) breaks: u32,
+    /// What it had sent then, in short.
+    sent: u64,
+    /// Why the server could not serve it when it was sent last.
+    pub(super) refused: Option<Error>,
     pub(super) task: Box<dyn Task>,
 }
 
 impl Entry {
     pub(super) fn new<O: Operation>(
         age: u64,
-        weight: usize,
         deadline: Instant,
         operation: O,
         promise: Promise<O::Reply>,
     ) -> Self {
+        let (weight, bytes) = (operation.weight(), operation.bytes());
         let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
-        Self { age, weight, deadline, lost: false, task }
+        Self {
+            age,
+            weight,
+            bytes,
+            deadline,
+            lost: false,
+            asking: false,
+            breaks: 0,
+            sent: 0,
+            refused: None,
+            task,
+        }
+    }
+}
+
+/// How much memory is kept for commands that are only looked at.
+const SCRATCH: usize = 64 * 1024;
+
+impl Entry {
+    /// The connection broke under these commands of its.
+    ///
+    /// A question after what was lost, which is another command, says nothing about what was lost: on a bad network it
+    /// breaks too.
+    fn broke(&mut self, commands: &Packed) {
+        let mut hasher = DefaultHasher::new();
+        commands.bytes().hash(&mut hasher);
+        let sent = hasher.finish();
+        if !self.asking || self.sent == sent {
+            self.breaks += 1;
+            self.sent = sent;
+        }
     }
 }
 
@@ -41,42 +81,86 @@ pub(crate) struct Flight {
     pub(super) entry: Option<Entry>,
     pub(super) replies: Vec<Value>,
     pub(super) expected: usize,
+    /// Where its commands begin in what is sent on the connection.
+    pub(super) begins: u64,
+}
+
+/// Entries that ended, and what they had counted for.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) count: usize,
+    pub(super) weight: usize,
+    pub(super) bytes: usize,
+}
+
+impl Ended {
+    pub(super) fn of(entry: &Entry) -> Self {
+        Self { count: 1, weight: entry.weight, bytes: entry.bytes }
+    }
+
+    pub(super) fn count(&mut self, entry: &Entry) {
+        self.count += 1;
+        self.weight += entry.weight;
+        self.bytes += entry.bytes;
+    }
 }
 
 /// Entries that were taken, and whose commands are made.
 pub(crate) struct Outgoing {
     pub(super) flights: Vec<Flight>,
-    /// How many ended instead, because no id could be made for them.
-    pub(super) ended: usize,
-    pub(super) weight_of_ended: usize,
+    /// Those for which no id can be made now, and those behind them.
+    pub(super) held: Vec<Entry>,
+    /// Those that ended instead, because no id could be made for them.
+    pub(super) ended: Ended,
 }
 
 impl Outgoing {
+    /// Whether nothing is to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
         let flights = Vec::with_capacity(entries.len());
-        let mut outgoing = Self { flights, ended: 0, weight_of_ended: 0 };
+        let mut outgoing = Self { flights, held: Vec::new(), ended: Ended::default() };
         for mut entry in entries {
-            let before = commands.count();
-            if entry.task.send(minter, commands) {
-                entry.lost = false;
-                let expected = commands.count() - before;
-                let replies = Vec::with_capacity(expected);
-                outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
-            } else {
-                outgoing.ended += 1;
-                outgoing.weight_of_ended += entry.weight;
+            if !outgoing.held.is_empty() {
+                outgoing.held.push(entry);
+                continue;
+            }
+            let (before, begins) = (commands.count(), commands.position());
+            match entry.task.send(minter, commands) {
+                Sending::Sent => {
+                    entry.asking = std::mem::take(&mut entry.lost);
+                    let expected = commands.count() - before;
+                    let replies = Vec::with_capacity(expected);
+                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected, begins });
+                }
+                Sending::Held => outgoing.held.push(entry),
+                Sending::Ended => outgoing.ended.count(&entry),
             }
         }
         outgoing
     }
 }
 
-/// An entry that has all its answers.
+/// What came of sending an entry.
+pub(super) enum Sending {
+    Sent,
+    /// There is no node to make its ids with now.
+    Held,
+    Ended,
+}
+
+/// An entry that has all its answers, or those that came before the connection broke.
 pub(crate) struct Answered {
     pub(super) entry: Entry,
     pub(super) replies: Vec<Value>,
 }
+
+/// How often the connection may break under the commands of an operation, the last time with nothing else on its way.
+const BREAKS: u32 = 3;
 
 /// What an entry does after its answers, or after the loss of them.
 pub(super) enum After {
@@ -92,10 +176,13 @@ pub(super) enum After {
 pub(crate) struct Settled {
     /// Why the server could not serve, where it could not.
     pub(crate) unavailable: Option<Error>,
+    /// Whether it said that it is no primary any more.
+    pub(crate) demoted: bool,
+    /// Whether it served anything.
+    pub(crate) served: bool,
     /// Those that have more to ask.
     pub(super) again: Vec<Entry>,
-    pub(super) ended: usize,
-    pub(super) weight_of_ended: usize,
+    pub(super) ended: Ended,
 }
 
 impl Settled {
@@ -103,25 +190,33 @@ impl Settled {
     pub(crate) fn read(answered: Vec<Answered>) -> Self {
         let mut settled = Self::default();
         for Answered { mut entry, replies } in answered {
+            settled.demoted |= replies.iter().any(reply::is_demoted);
+            settled.served |= replies.iter().any(|reply| reply::unavailable(reply).is_none());
             let after = entry.task.answered(replies);
             settled.put(entry, after);
         }
         settled
     }
 
-    fn put(&mut self, entry: Entry, after: After) {
+    fn put(&mut self, mut entry: Entry, after: After) {
+        entry.refused = None;
         match after {
-            After::Ended => {
-                self.ended += 1;
-                self.weight_of_ended += entry.weight;
-            }
+            After::Ended => self.ended.count(&entry),
             After::Again => self.again.push(entry),
             After::Later(why) => {
+                let why = still_unavailable(why);
+                entry.refused = Some(why.clone());
                 self.unavailable = Some(why);
                 self.again.push(entry);
             }
         }
     }
+}
+
+/// What is said of an operation that the server could not serve until its deadline.
+fn still_unavailable(why: Error) -> Error {
+    let message = format!("the server could not serve it until the deadline: {}", why.message());
+    Error::new(Code::Unavailable, message).because(why)
 }
 
 /// Entries that are given up. Whoever waits for them is told with the line released, since it may use the client at once.
@@ -139,30 +234,69 @@ impl Abandoned {
 
 /// Entries whose answers will not come.
 #[must_use = "they go back by `Line::recover`"]
-pub(crate) struct Lost(pub(super) Vec<Entry>);
+pub(crate) struct Lost {
+    why: Error,
+    /// Nothing else was on its way.
+    alone: bool,
+    pub(super) sent: Vec<Answered>,
+    /// Those of which nothing had left.
+    pub(super) unsent: Vec<Entry>,
+}
 
 impl Lost {
+    pub(super) fn new(why: Error, alone: bool) -> Self {
+        Self { why, alone, sent: Vec::new(), unsent: Vec::new() }
+    }
+
     /// Asks each what to do now, which wakes whoever waits for those that end.
     pub(crate) fn ask(self) -> Settled {
-        let mut settled = Settled::default();
-        for mut entry in self.0 {
-            let after = entry.task.lost();
+        let (mut settled, mut commands) = (Settled::default(), Packed::default());
+        for Answered { mut entry, replies } in self.sent {
+            commands.clear(SCRATCH);
+            entry.task.commands(&mut commands);
+            entry.broke(&commands);
+            let mut after = entry.task.cut(replies);
+            if self.alone && entry.breaks >= BREAKS && !matches!(after, After::Ended) {
+                entry.task.abandon(broke_each_time(entry.breaks, &self.why));
+                after = After::Ended;
+            }
             entry.lost = !matches!(after, After::Ended);
             settled.put(entry, after);
+        }
+        for mut entry in self.unsent {
+            entry.task.unsent();
+            entry.lost = entry.asking;
+            settled.put(entry, After::Again);
         }
         settled
     }
 }
 
+fn broke_each_time(times: u32, why: &Error) -> Error {
+    let message = format!(
+        "the connection broke each of the {times} times that this was sent, the last time with nothing else on its way: {}",
+        why.message()
+    );
+    Error::new(Code::Disconnected, message).because(why.clone())
+}
+
 /// An operation with whoever waits for it.
 pub(super) trait Task: Send {
-    /// Adds its commands; false when it ended instead.
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
+    /// Adds its commands, unless it ends or waits instead.
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending;
+    /// Whether an id is to be made for it.
+    fn mints(&self) -> bool;
+    /// Adds its commands as they were sent last.
+    fn commands(&self, commands: &mut Packed);
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
-    /// Its answers will not come.
-    fn lost(&mut self) -> After;
+    /// Its further answers will not come.
+    fn cut(&mut self, replies: Vec<Value>) -> After;
+    /// Nothing of it had left.
+    fn unsent(&mut self);
     fn abandon(&mut self, why: Error);
+    /// Whether ending it early would leave unknown what it can still find out.
+    fn finds_out(&self) -> bool;
     /// Who waits for it, as far as it can be woken.
     fn owner(&self) -> Option<Waker>;
 }
@@ -201,26 +335,35 @@ impl<O: Operation> Running<O> {
 }
 
 impl<O: Operation> Task for Running<O> {
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool {
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending {
         match self.operation.prepare(minter) {
             Ok(()) => {
                 self.operation.commands(commands);
-                true
+                Sending::Sent
             }
             Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
                 self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
                 commands.command(1).arg("TIME");
-                true
+                Sending::Sent
             }
+            Err(error) if error.code() == Code::NodeLeaseLost && self.operation.mints() => Sending::Held,
             Err(error) => {
                 if error.code() == Code::ClockAhead {
                     minter.server_clock().refused(&error);
                 }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
-                false
+                Sending::Ended
             }
         }
+    }
+
+    fn commands(&self, commands: &mut Packed) {
+        self.operation.commands(commands);
+    }
+
+    fn mints(&self) -> bool {
+        self.operation.mints()
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> After {
@@ -243,19 +386,31 @@ impl<O: Operation> Task for Running<O> {
         self.step(step)
     }
 
-    fn lost(&mut self) -> After {
+    fn cut(&mut self, replies: Vec<Value>) -> After {
         if matches!(self.time, Time::Asked(..)) {
             // Nothing of its own was on its way.
             self.time = Time::NotAsked;
             return After::Again;
         }
-        let step = self.operation.lost();
+        let step = if replies.is_empty() { self.operation.lost() } else { self.operation.cut(replies) };
         self.step(step)
+    }
+
+    fn unsent(&mut self) {
+        if matches!(self.time, Time::Asked(..)) {
+            self.time = Time::NotAsked;
+            return;
+        }
+        self.operation.unsent();
     }
 
     fn abandon(&mut self, why: Error) {
         let answer = self.operation.abandon(why);
         self.end(answer);
+    }
+
+    fn finds_out(&self) -> bool {
+        self.operation.finds_out()
     }
 
     fn owner(&self) -> Option<Waker> {
