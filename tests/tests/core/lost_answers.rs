@@ -108,7 +108,7 @@ async fn another_record_under_the_id_is_a_conflict_of_nodes() {
         let proxy = Proxy::start(bus.server.address());
         let stream = through(&proxy).await;
         for (fields, ours) in [([("k", "1")], true), ([("k", "2")], false), ([("l", "1")], false)] {
-            let id = bus.client.mint().unwrap();
+            let id = bus.client.mint().await.unwrap();
             let entry_id = EntryId::from(id).to_string();
             bus.plain.command(["XADD", KEY, &entry_id, "id", id.as_str(), "k", "1"]);
             let before = bus.plain.dump(KEY);
@@ -160,7 +160,7 @@ async fn a_record_that_certainly_was_not_written_is_refused() {
 async fn what_was_never_sent_is_not_in_doubt() {
     let mut bus =
         Bus::with(Server::start(Kind::Valkey), |options| options.timeout(Duration::from_secs(2))).await;
-    let id = bus.client.mint().unwrap();
+    let id = bus.client.mint().await.unwrap();
     bus.server.kill();
     wait_until_async("the client has noticed", async || !bus.client.status().connected).await;
     let (one, batch, atomic, sequenced) = tokio::join!(
