@@ -88,17 +88,17 @@ local function append(stream, sequencer, asked, question, expiry, sent, values, 
   local first, record = at, 0
   local ms, tail, last                 -- the first record's candidate, and where its fields end
   local newest_ms, newest_tail = 0, -1 -- the candidate of the record before
-  local refused                        -- what the server said to the first candidate
+  local refused                        -- whether the first candidate is known not to be above the stream's last id
 
   -- One record, for the first time, whose candidate has its place: the usual case.
   if sent == 0 and count and count <= 7500 and at + 2 + count == size then
     ms, tail = tonumber(sub(entry_id, 1, 13)), tonumber(sub(entry_id, 15))
     if ms and tail and ms <= near and sub(entry_id, 14, 14) == '-' then
-      refused = try('XADD', stream, entry_id, 'id', values[at + 1], unpack(values, at + 3, size))
-      if not refused.err then return values[at + 1] end
-      -- What is wrong with the values, if anything is, is found below.
-      if find(refused.err, 'equal or smaller than the target stream top item', 1, true) then
-        record, last, newest_ms, at = 1, size, ms, size + 1
+      local reply = try('XADD', stream, entry_id, 'id', values[at + 1], unpack(values, at + 3, size))
+      if not reply.err then return values[at + 1] end
+      -- What else there may be is found below.
+      if find(reply.err, 'equal or smaller than the target stream top item', 1, true) then
+        refused, record, last, newest_ms, at = true, 1, size, ms, size + 1
       end
     end
   end
@@ -147,31 +147,28 @@ local function append(stream, sequencer, asked, question, expiry, sent, values, 
     end
   end
 
-  local ids, id = {}
+  local ids, id = record > 1 and {}
   local top_ms, top_tail         -- the stream's last id, once it is known
   local given_ms, given, kept_ms -- the sequencer's last id, once it is known, and the part of it that is on record
-  local function look_at_sequencer()
+
+  -- The sequencer is looked at before anything is written. The last candidate of a batch may be ahead though the first is
+  -- not; where none is, and the first is accepted, all are.
+  if newest_ms > near or refused or not ms then
     local known = try('HMGET', sequencer, 'ms', 'seq')
-    if known.err then return known end
+    if known.err then return nil, known end
     given_ms, given = tonumber(known[1] or 0), tonumber(known[2] or -1)
     kept_ms = given_ms
     -- A batch is held against the clock where it begins, so that it is written whole.
-    if given_ms > limit and record > 1 then
-      return redis.error_reply(string.format('EMQAHEAD sequencer %.0f %.0f', given_ms, now))
+    if record > 1 and given_ms > limit then
+      return nil, redis.error_reply(string.format('EMQAHEAD sequencer %.0f %.0f', given_ms, now))
     end
-  end
-
-  -- The last candidate of a batch may be ahead though the first is not.
-  if record > 1 and newest_ms > near then
-    local problem = look_at_sequencer()
-    if problem then return nil, problem end
   end
   at = first
   repeat
     id = nil
     local ahead = not ms or ms > near
-    if not ahead and not (top_ms and (ms < top_ms or (ms == top_ms and tail <= top_tail))) then
-      local reply = refused or try('XADD', stream, values[at], 'id', values[at + 1], unpack(values, at + 3, last))
+    if not ahead and not refused and not (top_ms and (ms < top_ms or (ms == top_ms and tail <= top_tail))) then
+      local reply = try('XADD', stream, values[at], 'id', values[at + 1], unpack(values, at + 3, last))
       if not reply.err then
         id, top_ms, top_tail = values[at + 1], ms, tail
       elseif not find(reply.err, 'equal or smaller than the target stream top item', 1, true)
@@ -182,8 +179,10 @@ local function append(stream, sequencer, asked, question, expiry, sent, values, 
 
     if not id then
       if not given_ms then
-        local problem = look_at_sequencer()
-        if problem then return nil, problem end
+        local known = try('HMGET', sequencer, 'ms', 'seq')
+        if known.err then return nil, known end
+        given_ms, given = tonumber(known[1] or 0), tonumber(known[2] or -1)
+        kept_ms = given_ms
       end
       -- The law takes the stream's last id, which is costly to ask for. What is certain is that it is not below a
       -- candidate that was refused; and where the server accepts what follows from that candidate, the same follows

@@ -89,8 +89,9 @@ impl<D: Door> Stream<D> {
     /// connects again and looks the id up.
     ///
     /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], [`Code::InvalidOption`] without a
-    /// node id, [`Code::ClockAhead`] and [`Code::NonMonotonic`], and with [`Code::UnknownOutcome`], with the id, when
-    /// nobody could say by the deadline whether the record is there.
+    /// node id, [`Code::ClockAhead`] and [`Code::NonMonotonic`], with [`Code::NodeConflict`] when another process wrote
+    /// another record under the same id, and with [`Code::UnknownOutcome`], with the id, when nobody can say whether the record
+    /// was written.
     ///
     /// # Cancel safety
     ///
@@ -206,9 +207,9 @@ impl<D: Door> Stream<D> {
     /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], also for more than 3 499 fields,
     /// [`Code::InvalidOption`] without a node id, [`Code::ClockAhead`] when this host's clock is more than a minute ahead of
     /// the server's, and [`Code::StreamAhead`] when the stream's top or the sequencer is; nothing was written then. Where the
-    /// connection breaks before the answer came, the client connects again and looks for the id made here. Where that is not
-    /// there, the call fails with [`Code::UnknownOutcome`] and that id: the record may stand above it, under an id of the
-    /// sequencer's, and is not sent a second time. A read from that id on tells.
+    /// connection breaks before the answer came, the client connects again and asks the same question again, which gets the same
+    /// answer: the record is written once. [`Code::UnknownOutcome`], with the id made here, is left for a deadline that passes,
+    /// and for a record that may have been written and removed before the client could ask: a read from that id on tells.
     ///
     /// # Cancel safety
     ///

@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(NODE_LEASE.hash(), "e66925752ff643169eeca0c66048b28840fe9eb7");
         assert_eq!(UPDATE_PROGRESS.hash(), "2663f1a22343fc6abf4ec37253564be01fc2d1da");
         assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
-        assert_eq!(APPEND_SEQUENCED.hash(), "c4cf5cf6dd6299db6412eb54c8c3217b2415988b");
-        assert_eq!(DEAD_LETTER.hash(), "1efa2029e349fc4f743b25efb4f95c249a3e8914");
-        assert_eq!(PUT_BACK.hash(), "95f1db5baeaf4ad1b74ae2f78bcd49e9760b9c2d");
+        assert_eq!(APPEND_SEQUENCED.hash(), "0ed1a794340cf13294c9980b761724db1c922cf0");
+        assert_eq!(DEAD_LETTER.hash(), "c0aaf7e4b9c860190effeb3eee1e966080709190");
+        assert_eq!(PUT_BACK.hash(), "426d81efd33b10b842b1a03ed1d446859337489b");
         assert_eq!(APPEND_BATCH.hash(), "8bcf700cfc45212b2da4b10bd2084d09540e0abf");
     }
 

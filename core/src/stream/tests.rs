@@ -29,8 +29,6 @@ struct Model {
     last: EntryId,
     max_deleted: EntryId,
     added: i64,
-    /// Whether an entry was ever removed.
-    removed: bool,
 }
 
 fn text(text: impl ToString) -> Value {
@@ -40,7 +38,7 @@ fn text(text: impl ToString) -> Value {
 impl Model {
     fn new() -> Self {
         let (last, max_deleted) = (EntryId::MIN, EntryId::MIN);
-        Self { entries: Vec::new(), written: Vec::new(), last, max_deleted, added: 0, removed: false }
+        Self { entries: Vec::new(), written: Vec::new(), last, max_deleted, added: 0 }
     }
 
     fn apply(&mut self, arguments: &[Vec<u8>]) -> Value {
@@ -115,13 +113,12 @@ impl Model {
             let (id, _) = self.entries.remove(place);
             self.max_deleted = self.max_deleted.max(id);
         }
-        self.removed = true;
     }
 
     /// The key is deleted: another one may come in its place.
     fn delete(&mut self) {
         self.entries.clear();
-        (self.last, self.max_deleted, self.added, self.removed) = (EntryId::MIN, EntryId::MIN, 0, true);
+        (self.last, self.max_deleted, self.added) = (EntryId::MIN, EntryId::MIN, 0);
     }
 
     fn ids(&self) -> Vec<EventId> {

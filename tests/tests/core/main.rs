@@ -18,6 +18,7 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod lost_answers;
 mod nodes;
 mod pages;
 mod progress;

@@ -1,7 +1,7 @@
 //! Several writers on one stream.
 
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Clock, Code, EntryId, EventId, Fields, Stream};
+use echomq::{Client, Clock, Code, EntryId, EventId, Fields, Stream, Writers};
 use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server};
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -311,12 +311,77 @@ async fn a_record_that_was_removed_before_its_answer_came_is_in_doubt() {
             .await;
         let id = entries(&mut bus.plain)[1].0.clone();
         bus.plain.command(["XDEL", KEY, &id]);
-        proxy.heal();
+        let before = proxy.connections();
         proxy.close_all(Ending::Reset);
+        echomq_tests::wait_until_async("it connects again", async || proxy.connections() > before).await;
+        proxy.heal();
         let error = append.await.unwrap().unwrap_err();
         assert_eq!((error.code(), error.subject()), (Code::UnknownOutcome, Some(KEY)), "{error}");
         assert_eq!(error.id().map(|id| EventId::parse(id).unwrap().unix_ms()), Some(T));
         assert_eq!(bus.plain.xlen(KEY), 1, "it was not written again");
+    })
+    .await;
+}
+
+/// Eight writers, half of them through a proxy that drops a fifth of the replies, all of them with connections that the server
+/// kills: each record that was acknowledged is there once, none is there twice, and nothing is in doubt.
+#[tokio::test]
+async fn eight_writers_through_connections_that_are_killed() {
+    each(|kind| async move {
+        let mut bus = Bus::start(kind).await;
+        let proxies: Vec<Proxy> = (0..4).map(|_| Proxy::start(bus.server.address())).collect();
+        let (mut clients, mut writers) = (Vec::new(), Vec::new());
+        for writer in 0..8 {
+            let url = proxies.get(writer).map_or(bus.server.url(), Proxy::url);
+            let options = options(&url).timeout(Duration::from_secs(120));
+            let options = options.reconnect(Duration::from_millis(1), Duration::from_millis(20));
+            let client = Client::connect(&options).await.unwrap();
+            let stream = client.stream("codemojex", "events").unwrap().writers(Writers::Many);
+            // What its client knows of the stream, and the script.
+            stream.append([("n", format!("{writer} first"))]).await.unwrap();
+            clients.push(client);
+            writers.push(stream);
+        }
+        for (seed, proxy) in proxies.iter().enumerate() {
+            proxy.drop_replies(0.2, seed as u64);
+        }
+        let tasks: Vec<_> = writers
+            .into_iter()
+            .enumerate()
+            .map(|(writer, stream)| {
+                tokio::spawn(async move {
+                    let mut ids = Vec::new();
+                    for n in 0..60 {
+                        let many = (0..4).map(|part| stream.append([("n", format!("{writer} {n} {part}"))]));
+                        ids.extend(join_all(many).await.into_iter().map(Result::unwrap));
+                        let batch = (4..6).map(|part| [("n", format!("{writer} {n} {part}"))]);
+                        ids.extend(stream.append_batch_atomic(batch).await.unwrap());
+                    }
+                    ids
+                })
+            })
+            .collect();
+        // Kills go on for as long as anyone writes.
+        let mut ids = Vec::new();
+        for task in tasks {
+            while !task.is_finished() {
+                bus.plain.command(["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            ids.extend(task.await.unwrap().into_iter().map(|id| id.to_string()));
+        }
+        ids.sort();
+        let entries = entries(&mut bus.plain);
+        let (mut stored, mut names) = (Vec::new(), std::collections::BTreeSet::new());
+        for (_, fields) in &entries {
+            assert!(names.insert(&fields[3]), "{} is there twice", fields[3]);
+            if !fields[3].ends_with("first") {
+                stored.push(fields[1].clone());
+            }
+        }
+        assert_eq!(stored, ids);
+        assert!(proxies.iter().all(|proxy| proxy.cuts() > 0));
+        assert!(clients.iter().all(|client| client.status().reconnects > 0));
     })
     .await;
 }
