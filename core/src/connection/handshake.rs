@@ -24,6 +24,8 @@ pub(crate) struct Handshake<'a> {
     password: Option<String>,
     /// Whether the server has said who it is.
     identified: bool,
+    /// The number that the server gives the connection, once it has said it.
+    connection: Option<u64>,
     /// Whether to ask what the server evicts.
     asks_eviction: bool,
     round: Round,
@@ -47,6 +49,8 @@ pub(crate) struct Greeting {
     pub(crate) server_time: (u64, Instant),
     /// What the server evicts, where it was asked and evicts anything.
     pub(crate) eviction: Option<Notice>,
+    /// The number that the server gives the connection, where it says it.
+    pub(crate) connection: Option<u64>,
 }
 
 impl<'a> Handshake<'a> {
@@ -58,7 +62,15 @@ impl<'a> Handshake<'a> {
             (Protocol::Resp2, None) => Round::Rest,
         };
         let asks_eviction = !settings.greeted();
-        Self { settings, password, identified: false, asks_eviction, round, asked: Instant::now() }
+        Self {
+            settings,
+            password,
+            identified: false,
+            connection: None,
+            asks_eviction,
+            round,
+            asked: Instant::now(),
+        }
     }
 
     /// The commands of this round.
@@ -128,7 +140,9 @@ impl<'a> Handshake<'a> {
                     }
                     Value::ServerError(error) => return Err(self.refused(&error)),
                     hello if self.round == Round::Hello => {
-                        self.check(&Identity::of_hello(hello))?;
+                        let identity = Identity::of_hello(hello);
+                        self.check(&identity)?;
+                        self.connection = identity.connection;
                         self.identified = true;
                         Round::Rest
                     }
@@ -169,7 +183,7 @@ impl<'a> Handshake<'a> {
         let version = self.accepted(next())?;
         check_version(reply::optional_bytes(version)?.as_deref())?;
         let server_time = (reply::server_time(self.accepted(next())?)?, self.asked);
-        Ok(Greeting { server_time, eviction })
+        Ok(Greeting { server_time, eviction, connection: self.connection })
     }
 
     /// Whether the server knows no `HELLO`. Where it asks for a password some say so only by asking for one, which one that

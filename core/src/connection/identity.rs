@@ -17,14 +17,17 @@ pub(crate) struct Identity {
     name: Option<String>,
     version: Option<String>,
     mode: Option<String>,
+    /// The number that the server gives the connection.
+    pub(crate) connection: Option<u64>,
 }
 
 impl Identity {
     /// From the answer to `HELLO`.
     pub(crate) fn of_hello(hello: Value) -> Self {
         let Ok(mut members) = Members::read(hello) else { return Self::default() };
+        let connection = reply::count(members.take("id")).ok();
         let mut text = |name| text(members.take(name));
-        Self { name: text("server"), version: text("version"), mode: text("mode") }
+        Self { name: text("server"), version: text("version"), mode: text("mode"), connection }
     }
 
     /// From the answer to `INFO server`.
@@ -37,7 +40,7 @@ impl Identity {
             (None, Some(version)) => (Some("redis".to_owned()), Some(version)),
             (None, None) => (None, None),
         };
-        Self { name, version, mode: one_of(&["server_mode", "redis_mode"]) }
+        Self { name, version, mode: one_of(&["server_mode", "redis_mode"]), connection: None }
     }
 
     /// Fails with `unsupported_server` where the server runs in a mode that is not supported, or is older than the least

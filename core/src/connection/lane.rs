@@ -120,6 +120,11 @@ impl Lane {
         }
     }
 
+    /// The number by which another connection can end a blocked read of this one, where the server said it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.link.as_ref()?.number()
+    }
+
     /// Sends commands whose replies are taken by [`Lane::receive`], so that several are on their way at once.
     ///
     /// What the socket does not take at once leaves with the next call.

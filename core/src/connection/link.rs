@@ -30,6 +30,8 @@ pub(crate) struct Link {
     /// How much of the output has left.
     sent: usize,
     decoder: Decoder,
+    /// The number that the server gives the connection, where it said it.
+    number: Option<u64>,
     /// The last sign of life: bytes came, or left where there had been no room for them.
     heard: Instant,
     /// The socket had no room for all of the output.
@@ -84,6 +86,7 @@ impl Link {
             }
             if let Some(greeting) = handshake.answered(replies)? {
                 settings.greet(&greeting);
+                link.number = greeting.connection;
                 return Ok(link);
             }
         }
@@ -95,11 +98,17 @@ impl Link {
             output: Packed::default(),
             sent: 0,
             decoder: Decoder::new(),
+            number: None,
             heard: Instant::now(),
             full: false,
             refused: None,
             opened,
         }
+    }
+
+    /// The number that the server gives the connection, where it said it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.number
     }
 
     /// What has not left yet; more can be added behind it.

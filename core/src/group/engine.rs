@@ -16,6 +16,7 @@ use crate::connection::shared::Attendance;
 use crate::error::{Code, Error, Result};
 use crate::id::entry_id::EntryId;
 use crate::notice::{Notice, NoticeKind};
+use crate::operation::command::Command;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use redis::Value;
@@ -94,10 +95,48 @@ impl Engine {
                 }
             }
         };
-        // A blocked read ends with its connection.
+        self.end_reads().await;
+        // A read that has no answer yet ends with its connection.
         let cut_off = !self.reads.is_empty();
         self.close_lane();
         self.duties.finish(self.position, cut_off, error).await;
+    }
+
+    /// Ends the blocked reads and gives back what they had been given, which nobody has seen.
+    ///
+    /// A read that ended with its connection could be carried out after it was looked for what it had been given.
+    async fn end_reads(&mut self) {
+        let Self { duties, lane, reads, position, .. } = self;
+        let inner = &duties.inner;
+        let Some((lane, number)) = lane.as_mut().and_then(|lane| lane.number().map(|number| (lane, number)))
+        else {
+            return;
+        };
+        let last = Instant::now() + LAST_WORDS;
+        while !reads.is_empty() && Instant::now() < last {
+            let unblock = inner.door.run(Command::new(["CLIENT", "UNBLOCK", &number.to_string()]));
+            // Where it is not allowed, the read ends with its connection.
+            let Ok(Ok(_)) = timeout_at(last.into(), unblock).await else { return };
+            let again = (Instant::now() + UNBLOCK_AGAIN).min(last);
+            while let Some(read) = reads.front_mut() {
+                // The server begins with the read behind it only now, which has to be unblocked too.
+                let Ok(reply) = timeout_at(again.into(), lane.receive(last)).await else { break };
+                let Ok(reply) = reply else { return };
+                if let Step::Done(Ok(page)) = read.operation.answered(vec![reply]) {
+                    let entries: Vec<EntryId> = page
+                        .deliveries
+                        .iter()
+                        .map(|(record, _)| record.entry_id())
+                        .chain(page.removed)
+                        .collect();
+                    inner.keep_pending(&entries, inner.options.min_idle);
+                    *position = page.last.unwrap_or(*position);
+                }
+                if let Some(read) = reads.pop_front() {
+                    inner.monitor.with(|state| state.end_read(read.operation.count));
+                }
+            }
+        }
     }
 
     /// Fetches once; false once the consumer is to stop.
@@ -450,6 +489,9 @@ impl Duties {
         }
     }
 }
+
+/// How soon a read that was unblocked before it began is unblocked again.
+const UNBLOCK_AGAIN: Duration = Duration::from_millis(10);
 
 /// When it is looked for what a read that was cut off had been given, each time after the last.
 const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(10), Duration::from_millis(40)];
