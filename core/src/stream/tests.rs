@@ -370,6 +370,8 @@ proptest! {
             match answer {
                 // Once a key. What was written to a key that was deleted may be written to the next one.
                 Ok(id) => prop_assert!(times(id) > 0, "{id} was acknowledged and never written"),
+                // It broke the connections on which its questions were asked, and certainly was not written.
+                Err(error) if error.id().is_none() => prop_assert_eq!(error.code(), Code::Disconnected),
                 Err(error) => {
                     let id = EventId::parse(error.id().expect("an id")).unwrap();
                     match error.code() {

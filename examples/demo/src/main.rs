@@ -51,10 +51,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let server = Server::builder(Kind::Valkey).try_start().map_err(|error| error.to_string())?;
     println!("A Valkey of its own listens on port {}.", server.port());
-    let mut languages = LANGUAGES
-        .iter()
-        .map(|name| Language::start(name, &server.url()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut languages =
+        LANGUAGES.iter().map(|name| Language::start(name, &server.url())).collect::<Result<Vec<_>, _>>()?;
 
     let mut written: HashMap<String, Written> = HashMap::new();
     let mut turn = 0;
