@@ -989,11 +989,29 @@ export type PageOptions = {
    */
   limit?: number | undefined;
   /**
-   * How many records to ask for at a time.
+   * How many records to ask for at a time, 1 000 unless given.
    */
   pageSize?: number | undefined;
   /**
+   * About how many bytes to ask for at a time, 4 MiB unless given: a page of large records has fewer
+   * of them.
+   */
+  pageBytes?: number | undefined;
+  /**
    * As for every call.
+   */
+  signal?: AbortSignal | undefined;
+};
+/**
+ * How a tail reads.
+ */
+export type TailOptions = {
+  /**
+   * About how many bytes to read at once, and to hold ahead at most: 4 MiB unless given.
+   */
+  pageBytes?: number | undefined;
+  /**
+   * Gives the start up, and closes the tail later.
    */
   signal?: AbortSignal | undefined;
 };
@@ -1239,7 +1257,7 @@ export class Stream {
    * Fails with `wrong_type`, with `malformed_id`, `kind` and `invalid_option` for what is no start, and as
    * {@link Client.connect} does.
    */
-  tail(from: Start, options?: CallOptions): Promise<Tail>;
+  tail(from: Start, options?: TailOptions): Promise<Tail>;
   /**
    * Makes a consumer group, and the stream where it is missing. Answers whether this call made the group.
    *

@@ -135,7 +135,8 @@ impl Proxy {
         self.shared.set(|settings| settings.bandwidth[direction as usize] = bytes_per_second);
     }
 
-    /// Closes each connection on which a client sends the command named `command` (its first word, in any case): what
+    /// Closes each connection on which a client sends the command named `command` (its first word, in any case; one of
+    /// several where there are bars between their names): what
     /// came before the command is forwarded, and nothing behind it. Happens so many `times` (`usize::MAX`: always),
     /// counted over all connections; [`Proxy::closed_on_command`] says how often. Takes the place of an earlier one.
     ///

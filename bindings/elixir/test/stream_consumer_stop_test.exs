@@ -158,7 +158,7 @@ defmodule EchoMQ.StreamConsumerStopTest do
     monitor = Process.monitor(consumer)
     assert_receive {:begun, worker, "1"}, 60_000
     closing = Task.async(fn -> Connector.close(bus, 60_000) end)
-    until_each_waits([bus])
+    Wait.until(fn -> StreamConsumer.info(consumer).state == :stopping end)
     send(worker, :go)
     assert Task.await(closing, :infinity) == {:ok, 0}
     assert_receive {:DOWN, ^monitor, :process, _, :normal}, 60_000

@@ -2,7 +2,7 @@
 
 use crate::text::{Text, borrowed, text};
 use crate::{error, instant, text};
-use echomq::{Code, EventId, Fields, Range, Signal, Start, TailOptions, Timestamp, Trim};
+use echomq::{Code, EventId, Fields, Range, Signal, Start, TailOptions, Timestamp, Trim, Writers};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -70,6 +70,12 @@ pub(crate) fn signal(
         })?;
     }
     signal.and_then(|signal| signal.with_all(members)).map_err(|error| error::raise(event.py(), &error))
+}
+
+/// How many clients append to a stream: one, unless it is said.
+pub(crate) fn writers(word: Option<&Bound<'_, PyString>>) -> PyResult<Writers> {
+    let Some(word) = word else { return Ok(Writers::default()) };
+    Writers::parse(&text::name(word)?).map_err(|error| error::raise(word.py(), &error))
 }
 
 /// A record to append and an event to publish: the name of the stream, the fields, and the event.

@@ -40,10 +40,19 @@ impl Client {
         wait(py, || blocking::Client::open_with(&options, Arc::new(interrupted))).map(Self)
     }
 
-    /// A stream of a queue. Fails with ``InvalidNameError``.
-    fn stream(&self, queue: &Bound<'_, PyString>, name: &Bound<'_, PyString>) -> PyResult<Stream> {
+    /// A stream of a queue, with ``writers`` ``"one"``, unless given, or ``"many"``: see ``Stream``.
+    ///
+    /// Fails with ``InvalidNameError``, and with ``InvalidOptionError`` for other writers.
+    #[pyo3(signature = (queue, name, *, writers = None))]
+    fn stream(
+        &self,
+        queue: &Bound<'_, PyString>,
+        name: &Bound<'_, PyString>,
+        writers: Option<&Bound<'_, PyString>>,
+    ) -> PyResult<Stream> {
+        let writers = arguments::writers(writers)?;
         let stream = self.0.stream(&text::name(queue)?, &text::name(name)?);
-        stream.map(Stream::from).map_err(|error| error::raise(queue.py(), &error))
+        stream.map(|stream| stream.writers(writers).into()).map_err(|error| error::raise(queue.py(), &error))
     }
 
     /// The events of a queue. Fails with ``InvalidNameError``.

@@ -2,6 +2,7 @@
 
 use crate::arguments::{event_id, range, trim, window};
 use crate::consumer::Consumer;
+use crate::events::announced;
 use crate::group::GroupInfo;
 use crate::options::consumer_options;
 use crate::reader::{Pace, Reader};
@@ -17,6 +18,15 @@ use pyo3::types::{PyDict, PyList, PyString};
 /// Each record carries a branded id made by the writer, so that stream order, id order and the order of making are one.
 /// For that a stream has *one writer*: one client of one process. A record of a second writer whose id is not above the
 /// stream's top is refused with ``NonmonotonicError``, never written elsewhere and never dropped in silence.
+///
+/// Where several clients append to a stream, each opens it with ``writers="many"``: then ``append``, ``append_batch`` and
+/// ``append_and_publish`` are sequenced, as ``append_sequenced`` is, and none is refused for the others' records.
+///
+/// >>> with echomq.Client(url) as client, echomq.Client(url) as other:
+/// ...     both = [each.stream("codemojex", "shared", writers="many") for each in (client, other)]
+/// ...     ids = [stream.append({"n": str(n)}) for n in range(5) for stream in both]
+/// ...     ids == sorted(ids), len(both[0].read().all())
+/// (True, 10)
 ///
 /// Fields are a mapping or pairs of name and value, each ``str`` (UTF-8 with ``surrogateescape``) or ``bytes``.
 ///
@@ -50,6 +60,20 @@ impl Stream {
         let py = fields.py();
         let fields = arguments::fields(fields)?;
         wait(py, || self.0.append(fields)).map(|id| PyString::new(py, id.as_str()))
+    }
+
+    /// Appends one record, and then publishes an event of the queue with its place; see ``Events.append_and_publish``.
+    #[pyo3(signature = (fields, event, job, extra = None))]
+    fn append_and_publish(
+        &self,
+        fields: &Bound<'_, PyAny>,
+        event: &Bound<'_, PyString>,
+        job: &Bound<'_, PyString>,
+        extra: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let (py, fields, signal) =
+            (job.py(), arguments::fields(fields)?, arguments::signal(event, job, extra)?);
+        announced(py, wait(py, || self.0.append_and_publish(fields, signal))?)
     }
 
     /// Appends one record under an id of the caller's, to repeat history or to ask again after ``UnknownOutcomeError``.

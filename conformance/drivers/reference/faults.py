@@ -371,6 +371,10 @@ def looks_up():
     return not chosen("write_blindly")
 
 
+def asks_again():
+    return not chosen("ask_as_if_new")
+
+
 def gives_up():
     return chosen("give_up_at_once")
 

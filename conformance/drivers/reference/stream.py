@@ -105,7 +105,7 @@ class Bus:
             raise Refusal("invalid_option", f"a host mints with a node of 0 to 1022, not {node}")
         self.given_node = None if node is None else int(node)
         self.clock, self.many = clock, faults.many(many)
-        self.lease = None
+        self.lease, self.token = None, lease.ulid()
         self.last_minted = 0
         self.connection = Connection(url)
         faults.on_open(cells)

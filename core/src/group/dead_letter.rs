@@ -382,7 +382,7 @@ mod tests {
         sent(&mut put_back, &minter);
         assert!(matches!(put_back.lost(), Step::Again));
         sent(&mut put_back, &minter);
-        let Step::Done(Err(error)) = put_back.answered(reply("-OOM no\r\n")) else { panic!("it is refused") };
+        let Step::Done(Err(error)) = put_back.answered(reply("-OOM no\r\n")) else { panic!("an error") };
         assert_eq!(error.code(), Code::UnknownOutcome);
         assert!(error.cause().is_some());
     }

@@ -433,12 +433,16 @@ impl Duties {
         inner.monitor.change(State::end);
     }
 
-    /// What the read that was cut off had been given is pending, and nobody has seen it.
+    /// What the reads that were cut off had been given is pending, and nobody has seen it.
+    ///
+    /// The server may carry one of them out after the first look, since it comes over another connection; so it looks again.
     async fn give_back_unseen(&self, position: EntryId, deadline: Instant) {
         let inner = &self.inner;
-        let unseen = inner.door.run(Ok(Unseen { member: inner.member.clone(), after: position }));
         let last = deadline.max(Instant::now() + LAST_WORDS);
-        if let Ok(Ok(unseen)) = timeout_at(last.into(), unseen).await {
+        for pause in LOOKS {
+            sleep(pause).await;
+            let unseen = inner.door.run(Ok(Unseen { member: inner.member.clone(), after: position }));
+            let Ok(Ok(unseen)) = timeout_at(last.into(), unseen).await else { return };
             let known = inner.monitor.with(|state| state.known());
             let unseen: Vec<EntryId> =
                 unseen.into_iter().filter(|entry_id| !known.contains(entry_id)).collect();
@@ -446,6 +450,9 @@ impl Duties {
         }
     }
 }
+
+/// When it is looked for what a read that was cut off had been given, each time after the last.
+const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(10), Duration::from_millis(40)];
 
 /// A timer that is due is looked at again after this time at the soonest.
 const MOMENT: Duration = Duration::from_millis(1);

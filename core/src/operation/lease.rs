@@ -90,6 +90,8 @@ struct State {
     told_conflict: Option<String>,
     /// It was given back, for good.
     released: bool,
+    /// It is to be asked for again later.
+    later: bool,
     /// Why there is none yet, where the answer is waited for.
     refusal: Option<Error>,
 }
@@ -152,8 +154,15 @@ impl Lease {
         self.state().refusal.clone()
     }
 
-    fn waits_for(&self, refusal: Option<Error>) {
-        self.state().refusal = refusal;
+    /// Whether it is to be asked for again later.
+    pub(crate) fn is_later(&self) -> bool {
+        self.state().later
+    }
+
+    fn waits_for(&self, later: bool, refusal: Option<Error>) {
+        let mut state = self.state();
+        state.later = later;
+        state.refusal = refusal;
     }
 
     /// How long until there is something to do for who keeps it.
@@ -254,6 +263,7 @@ impl Lease {
             }
             state.node = None;
             state.unregistered = true;
+            (state.later, state.refusal) = (false, None);
             state.renew_at = boot_ns() + self.terms.time.as_nanos() as u64 / 3;
             self.minter.permit(None, None, None);
         }

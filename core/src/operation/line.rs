@@ -157,12 +157,7 @@ impl Line {
         if !self.recovering {
             let (mut commands, mut bytes) = (0, 0);
             while commands < max.weight && bytes < max.bytes && taken.len() < room {
-                // What mints waits for the lease, and what stands behind it waits with it.
-                if self.node.is_held() && self.next_entry().is_some_and(|entry| entry.task.mints()) {
-                    break;
-                }
-                let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
-                let Some(entry) = next else { break };
+                let Some(entry) = self.next() else { break };
                 commands += entry.weight;
                 bytes += entry.bytes;
                 taken.push(entry);
@@ -177,9 +172,28 @@ impl Line {
         taken
     }
 
-    /// What is sent next.
-    fn next_entry(&self) -> Option<&Entry> {
-        self.again.first_key_value().map(|(_, entry)| entry).or_else(|| self.fresh.front())
+    /// Hands out what is sent next.
+    ///
+    /// What mints waits for the lease, and what stands behind it waits with it: for the answer of the server's. Where that was
+    /// to ask again later, only what mints waits.
+    fn next(&mut self) -> Option<Entry> {
+        let goes = |entry: &Entry| !self.node.is_held() || !entry.task.mints();
+        let passes = self.node.is_passed();
+        let age = match passes {
+            true => self.again.values().find(|entry| goes(entry)),
+            false => self.again.values().next().filter(|entry| goes(entry)),
+        };
+        if let Some(age) = age.map(|entry| entry.age) {
+            return self.again.remove(&age);
+        }
+        if !self.again.is_empty() && !passes {
+            return None;
+        }
+        let place = match passes {
+            true => self.fresh.iter().position(goes)?,
+            false => self.fresh.front().filter(|entry| goes(entry)).map(|_| 0)?,
+        };
+        self.fresh.remove(place)
     }
 
     /// Counts as on their way what was handed out by [`Line::take`].

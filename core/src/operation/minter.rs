@@ -46,7 +46,6 @@ impl Minter {
     }
 
     /// One that mints with a node that it is given, or is still to be given, once it is permitted to.
-    ///
     pub(crate) fn leased(clock: Clock, node: Option<Mint>, max_ahead: Option<Duration>) -> Self {
         let leases = node.is_none();
         let cell = match (node, clock.standing_at()) {

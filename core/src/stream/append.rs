@@ -211,17 +211,6 @@ impl Appending {
         Step::Again
     }
 
-    /// The answer came, and the connection broke behind it: where there is more to ask, the same is asked again first.
-    pub(crate) fn cut(&mut self, key: &Key, reply: Value) -> Step<EventId> {
-        let question = self.question;
-        let step = if reply::unavailable(&reply).is_some() { Step::Again } else { self.answered(key, reply) };
-        if matches!(step, Step::Again) && self.id.is_some() {
-            self.question = question;
-            self.lost();
-        }
-        step
-    }
-
     /// What was asked was not applied. A record that was not written at all may get another id.
     pub(crate) fn unavailable(&mut self) {
         if self.question == Question::Append {

@@ -394,7 +394,7 @@ mod tests {
 
     #[test]
     fn a_server_that_does_not_know_the_script_gets_new_candidates() {
-        let (minter, mut operation) = (minter(881), batch(1));
+        let (minter, mut operation) = (minter(847), batch(1));
         assert!(sent(&mut operation, &minter).1.starts_with("EVALSHA "));
         let candidate = operation.candidates[0];
         assert!(matches!(operation.answered(reply("-NOSCRIPT No matching script.\r\n")), Step::Again));

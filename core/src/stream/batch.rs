@@ -141,23 +141,10 @@ impl Operation for AppendBatch {
         Step::Again
     }
 
-    /// An answer that was read whole counts where it ends a record. Any other record is asked after again: what is sent next is
-    /// the look-ups of all that was lost, and an append among them would overtake older records.
     fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let mut replies = replies.into_iter();
-        for slot in &mut self.records {
-            if let Slot::Open(record) = slot {
-                match replies.next() {
-                    Some(reply) => {
-                        if let Step::Done(result) = record.cut(&self.key, reply) {
-                            *slot = Slot::Done(result);
-                        }
-                    }
-                    None => record.lost(),
-                }
-            }
-        }
-        if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Again }
+        self.read(replies);
+        // What was asked after and is not there is asked after again: nothing is appended before all that was lost was found.
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { self.lost() }
     }
 
     fn unsent(&mut self) {

@@ -38,8 +38,8 @@ pub struct Language {
 }
 
 impl Language {
-    /// Starts the language's driver and connects it with a node of its own.
-    pub fn start(name: &'static str, node: usize, url: &str) -> Result<Self, String> {
+    /// Starts the language's driver and connects it, as one of many writers.
+    pub fn start(name: &'static str, url: &str) -> Result<Self, String> {
         let driver = Driver::start(Path::new("."), name, &[], PATIENCE)?;
         let mut language = Self {
             name,
@@ -53,7 +53,7 @@ impl Language {
             reading: Duration::ZERO,
             last_ms: None,
         };
-        language.ask("open", [STREAM[0], url, &format!("node={node}")].map(Token::text).into())?;
+        language.ask("open", [STREAM[0], url, "many=1"].map(Token::text).into())?;
         Ok(language)
     }
 

@@ -1,5 +1,5 @@
-//! The main job, for real: four languages take turns at writing one stream of a Valkey of its own, and each reads back
-//! what the others wrote.
+//! The main job, for real: four languages take turns at writing one stream of a Valkey of its own, each a writer among many,
+//! and each reads back what the others wrote.
 
 mod input;
 mod language;
@@ -51,11 +51,8 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let server = Server::builder(Kind::Valkey).try_start().map_err(|error| error.to_string())?;
     println!("A Valkey of its own listens on port {}.", server.port());
-    let mut languages = LANGUAGES
-        .iter()
-        .enumerate()
-        .map(|(node, name)| Language::start(name, node, &server.url()))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut languages =
+        LANGUAGES.iter().map(|name| Language::start(name, &server.url())).collect::<Result<Vec<_>, _>>()?;
 
     let mut written: HashMap<String, Written> = HashMap::new();
     let mut turn = 0;

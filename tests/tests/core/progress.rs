@@ -1,7 +1,8 @@
 //! Silence, deadlines and interrupts: what ends a call, and what ends a connection.
 
+use crate::consumer::{consumer_options, pending};
 use crate::{Bus, KEY, options};
-use echomq::{Client, Code, Signal, blocking};
+use echomq::{Client, Code, NoticeKind, Signal, Start, blocking};
 use echomq_tests::{Direction, Kind, Plain, Proxy, Server, wait_until, wait_until_async};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -124,16 +125,40 @@ async fn a_client_that_does_nothing_hears_that_its_server_is_gone() {
     wait_until_async("the client to hear it", async || !bus.client.status().connected).await;
     wait_until_async("the blocking client to hear it", async || !threads.status().connected).await;
     for notices in [bus.client.notices(), threads.notices()] {
+        assert_eq!(notices.next().await.unwrap().kind(), NoticeKind::Connected);
         let notice = notices.next().await.unwrap();
-        assert_eq!(notice.kind(), echomq::NoticeKind::Disconnected);
+        assert_eq!(notice.kind(), NoticeKind::Disconnected);
         assert_eq!(notice.code(), Some(Code::Disconnected));
-        assert!(notice.message().contains("the next attempt comes in"), "{notice}");
+        assert!(notice.message().contains("the next attempt is made after"), "{notice}");
     }
     bus.server.restart();
     bus.stream.append([("k", "v")]).await.unwrap();
     // One notice an outage, whatever attempts failed.
-    assert_eq!(bus.client.notices().next().await.unwrap().kind(), echomq::NoticeKind::Connected);
+    assert_eq!(bus.client.notices().next().await.unwrap().kind(), NoticeKind::Connected);
     assert_eq!(bus.plain_again().xlen(KEY), 1);
+}
+
+#[tokio::test]
+async fn a_consumer_with_enough_to_do_hears_that_its_connection_is_gone() {
+    let mut bus = Bus::start(Kind::Valkey).await;
+    for n in 0..10 {
+        bus.stream.append([("n", n.to_string())]).await.unwrap();
+    }
+    let consumer = bus.stream.consumer(consumer_options("g", Start::Head).count(1)).await.unwrap();
+    let held = consumer.next().await.unwrap().unwrap();
+    // There is more to read, so a connection that waits for nothing has all that the consumer wants ahead.
+    wait_until_async("the consumer to have enough", async || {
+        let info: String = bus.plain.query(["INFO", "clients"]);
+        pending(&mut bus, "g") >= 1 && info.contains("blocked_clients:0")
+    })
+    .await;
+    bus.plain.command(["CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES"]);
+    let notices = consumer.notices();
+    let told = tokio::time::timeout(Duration::from_secs(30), notices.next()).await.unwrap().unwrap();
+    assert_eq!(told.kind(), NoticeKind::Disconnected);
+    held.ack();
+    let next = consumer.next().await.unwrap().unwrap();
+    assert_eq!(next.record().get("n"), Some(&b"1"[..]));
 }
 
 impl Bus {

@@ -180,8 +180,7 @@ async fn an_append_without_its_answer_outlives_a_refusal() {
         let stream = client.stream("codemojex", "events").unwrap();
         stream.append([("k", "v")]).await.unwrap();
         proxy.black_hole(Direction::Replies);
-        let append = stream.append([("k", "v")]);
-        let append = tokio::spawn(async move { append.await });
+        let append = tokio::spawn(stream.append([("k", "v")]));
         wait_until_async("the append to arrive", async || plain.xlen(KEY) == 2).await;
         plain.command(["CONFIG", "SET", "requirepass", "second"]);
         proxy.close_all(Ending::Reset);
@@ -403,4 +402,43 @@ async fn a_server_that_became_a_sentinel_is_told_of_by_name() {
     let error = timeout(SOON, client.command(["PING"])).await.unwrap().unwrap_err();
     assert_eq!(error.code(), Code::UnsupportedServer);
     assert_eq!(client.lane().await.err().map(|error| error.code()), Some(Code::UnsupportedServer));
+}
+
+/// What led to an error is said by it, of every call that gives up what it had sent.
+#[tokio::test]
+async fn an_unknown_outcome_has_its_cause() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        let proxy = Proxy::start(server.address());
+        let opts = options(&proxy.url()).timeout(Duration::from_millis(1_500));
+        let client = Client::connect(&opts).await.unwrap();
+        let stream = client.stream("codemojex", "events").unwrap();
+        let events = client.events("codemojex").unwrap();
+        stream.append([("k", "v")]).await.unwrap();
+        proxy.black_hole(Direction::Replies);
+        let (append, batch, atomic, sequenced, command, trim, publish) = tokio::join!(
+            stream.append([("k", "v")]),
+            stream.append_batch([[("k", "v")]]),
+            stream.append_batch_atomic([[("k", "v")]]),
+            stream.append_sequenced([("k", "v")]),
+            client.command(["INCR", "counter"]),
+            stream.trim(echomq::Trim::max_len(10)),
+            events.publish(crate::events::signal("completed")),
+        );
+        let errors = [
+            append.unwrap_err(),
+            batch.unwrap().remove(0).unwrap_err(),
+            atomic.unwrap_err(),
+            sequenced.unwrap_err(),
+            command.unwrap_err(),
+            trim.unwrap_err(),
+            publish.unwrap_err(),
+        ];
+        for error in errors {
+            assert_eq!(error.code(), Code::UnknownOutcome, "{error}");
+            let cause = error.cause().unwrap_or_else(|| panic!("{error} has no cause")).code();
+            assert!(matches!(cause, Code::Disconnected | Code::Timeout), "{error} because of {cause}");
+        }
+    })
+    .await;
 }

@@ -40,7 +40,9 @@ defmodule EchoMQ.Connector do
   | `:tls_certificate`, `:tls_key` | PEM files of the client's own certificate | none |
   | `:clock` | Unix milliseconds at which the clock stands still, for tests | the system's clock |
 
-  `ECHOMQ_NODE_ID` is read from the environment in which the VM was started.
+  `ECHOMQ_NODE_ID` is read from the environment in which the VM was started. `:password` may also be a function of no
+  arguments, which is asked each time a connection is opened, for passwords that change; it runs in a process of its own,
+  within `:connect_timeout`, and where it fails the reason is `:auth`.
 
   ## Outages
 
@@ -67,7 +69,7 @@ defmodule EchoMQ.Connector do
 
   use GenServer
 
-  alias EchoMQ.Connector.Table
+  alias EchoMQ.Connector.{Password, Table}
   alias EchoMQ.{Error, Native, Notice, Notifier, Starting}
 
   @typedoc "A connector: its process, or the name it was registered under."
@@ -81,6 +83,7 @@ defmodule EchoMQ.Connector do
           | {:connect, :wait | :lazy | :once}
           | {:username | :password | :client_name | :claim_version | :tls_ca | :tls_certificate | :tls_key,
              String.t()}
+          | {:password, (() -> String.t())}
           | {:on_node_conflict, :warn | :wait | :refuse}
           | {:database
              | :node_id
@@ -154,12 +157,18 @@ defmodule EchoMQ.Connector do
     {name, options} = Keyword.split(options, [:name])
     {told, options} = Keyword.pop(options, :on_notice)
     {url, options} = Keyword.pop(options, :url)
+    {password, options} = asked(options)
     named = for {option, value} <- options, do: {Atom.to_string(option), text(option, value)}
     target = Notifier.target(told, nil)
 
     with {:ok, settings} <- Native.options(text(:url, url), named) do
-      Starting.start_link(__MODULE__, {settings, target}, name)
+      Starting.start_link(__MODULE__, {settings, password, target}, name)
     end
+  end
+
+  # A password that is a function, apart from the other options.
+  defp asked(options) do
+    if is_function(options[:password], 0), do: Keyword.pop(options, :password), else: {nil, options}
   end
 
   @doc """
@@ -332,15 +341,23 @@ defmodule EchoMQ.Connector do
   end
 
   @impl true
-  def init({starter, {settings, target}}) do
+  def init({starter, {settings, password, target}}) do
+    password = password && :proc_lib.spawn_link(Password, :run, [password])
+    settings = if password, do: Native.ask_password(settings, password), else: settings
+
     case Native.call(&Native.connect(&1, settings)) do
       {:ok, client} ->
         # So that a supervisor's stop lets the calls under way finish.
         Process.flag(:trap_exit, true)
         :ok = Table.put(client)
-        {:ok, start_notifier(%{client: client, target: target, notifier: nil})}
+        {:ok, start_notifier(%{client: client, target: target, notifier: nil, password: password})}
 
       {:error, error} ->
+        if password do
+          Process.unlink(password)
+          Process.exit(password, :shutdown)
+        end
+
         Starting.fail(starter, error)
     end
   end
@@ -373,8 +390,8 @@ defmodule EchoMQ.Connector do
   @impl true
   def terminate(_reason, state) do
     close_client(state, :infinity)
-    # What it waits for, nobody may ever tell.
-    Process.exit(state.notifier, :shutdown)
+    # What they wait for, nobody may ever tell.
+    for process <- [state.notifier, state.password], process, do: Process.exit(process, :shutdown)
   end
 
   defp close_client(state, within), do: Native.call(&Native.close(&1, state.client, within))

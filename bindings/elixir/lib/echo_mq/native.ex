@@ -172,6 +172,10 @@ defmodule EchoMQ.Native do
 
   @spec options(String.t(), [{String.t(), String.t()}]) :: {:ok, reference()} | refusal()
   def options(_url, _named), do: unloaded()
+  @spec ask_password(reference(), pid()) :: reference()
+  def ask_password(_options, _process), do: unloaded()
+  @spec answer_password(reference(), String.t() | nil) :: :ok
+  def answer_password(_question, _password), do: unloaded()
   @spec connect(tag(), reference()) :: {:ok, client()} | refusal() | :pending
   def connect(_tag, _options), do: unloaded()
   @spec close(tag(), client(), timeout()) :: non_neg_integer() | refusal() | :pending
@@ -274,6 +278,8 @@ defmodule EchoMQ.Native do
   def consumer(_tag, _client, _queue, _name, _options), do: unloaded()
   @spec consumer_info(consumer()) :: {String.t(), String.t(), pos_integer()}
   def consumer_info(_consumer), do: unloaded()
+  @spec running?(consumer()) :: boolean()
+  def running?(_consumer), do: unloaded()
   @spec pause(consumer()) :: :ok
   def pause(_consumer), do: unloaded()
   @spec resume(consumer()) :: :ok

@@ -7,9 +7,13 @@ use crate::notice::Telling;
 use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
 use echomq::{Client, NodeLease, Options, Writers, runtime};
-use rustler::{Encoder, Env, LocalPid, Monitor, NifMap, NifResult, Resource, ResourceArc, Term};
+use rustler::{
+    Atom, Encoder, Env, LocalPid, Monitor, NifMap, NifResult, OwnedEnv, Resource, ResourceArc, Term,
+};
 use std::panic::RefUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// What a client is to be made with. It shows nothing of it, so that no secret gets into a log.
 struct Settings(Options);
@@ -49,6 +53,47 @@ fn options<'a>(env: Env<'a>, url: Term<'a>, named: Term<'a>) -> NifResult<Term<'
         }
         Ok((atoms::ok(), ResourceArc::new(Settings(options))).encode(env))
     })
+}
+
+/// The options with a password that a process is asked for, by the message `{:emq_password, question}`, whenever a connection is
+/// opened.
+#[rustler::nif]
+fn ask_password(settings: ResourceArc<Settings>, process: LocalPid) -> ResourceArc<Settings> {
+    ResourceArc::new(Settings(settings.0.clone().password_from(move || ask(process))))
+}
+
+/// Who waits for a password.
+struct PasswordQuestion(Mutex<Option<oneshot::Sender<Option<String>>>>);
+
+impl RefUnwindSafe for PasswordQuestion {}
+
+#[rustler::resource_impl]
+impl Resource for PasswordQuestion {}
+
+mod words {
+    rustler::atoms! { emq_password }
+}
+
+async fn ask(process: LocalPid) -> Result<String, &'static str> {
+    let (sender, password) = oneshot::channel();
+    let question = ResourceArc::new(PasswordQuestion(Mutex::new(Some(sender))));
+    // Where the process is gone, the question is dropped, and with it the sender.
+    let _gone = OwnedEnv::new().send_and_clear(&process, |env| (words::emq_password(), question).encode(env));
+    match password.await {
+        Ok(Some(password)) => Ok(password),
+        Ok(None) => Err("it gave no text"),
+        Err(_) => Err("its process has ended"),
+    }
+}
+
+/// Answers a question for a password; nil where there is none.
+#[rustler::nif]
+fn answer_password(question: ResourceArc<PasswordQuestion>, password: Option<String>) -> Atom {
+    let sender = question.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(sender) = sender {
+        let _given_up = sender.send(password);
+    }
+    atoms::ok()
 }
 
 /// The names of all options.

@@ -102,6 +102,12 @@ fn consumer_info(consuming: ResourceArc<Consuming>) -> (String, String, usize) {
     (consumer.group().to_owned(), consumer.name().to_owned(), workers)
 }
 
+/// Whether it hands out entries, or will when it is resumed.
+#[rustler::nif(name = "running?")]
+fn is_running(consuming: ResourceArc<Consuming>) -> bool {
+    consuming.consumer.is_running()
+}
+
 #[rustler::nif]
 fn pause(consuming: ResourceArc<Consuming>) -> Atom {
     consuming.paused.store(true, Ordering::Relaxed);

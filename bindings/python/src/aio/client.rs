@@ -82,11 +82,17 @@ impl Client {
         Self::connect(slf)?.call_method0("__await__")
     }
 
-    /// A stream of a queue. Fails with ``InvalidNameError``, and with ``StateError`` before the client is connected.
-    fn stream(&self, queue: &Bound<'_, PyString>, name: &Bound<'_, PyString>) -> PyResult<Stream> {
-        let py = queue.py();
+    /// A stream of a queue; see ``echomq.Client.stream``. Fails with ``StateError`` before the client is connected, too.
+    #[pyo3(signature = (queue, name, *, writers = None))]
+    fn stream(
+        &self,
+        queue: &Bound<'_, PyString>,
+        name: &Bound<'_, PyString>,
+        writers: Option<&Bound<'_, PyString>>,
+    ) -> PyResult<Stream> {
+        let (py, writers) = (queue.py(), arguments::writers(writers)?);
         let stream = self.connected(py)?.stream(&text::name(queue)?, &text::name(name)?);
-        stream.map(Stream::from).map_err(|error| error::raise(py, &error))
+        stream.map(|stream| stream.writers(writers).into()).map_err(|error| error::raise(py, &error))
     }
 
     /// The events of a queue. Fails with ``InvalidNameError``, and with ``StateError`` before the client is connected.

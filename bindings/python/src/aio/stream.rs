@@ -5,6 +5,7 @@ use super::queue::LoopQueue;
 use super::reader::Reader;
 use super::tail::Tail;
 use crate::arguments::{event_id, range, trim, window};
+use crate::events::announced;
 use crate::group::GroupInfo;
 use crate::options::consumer_options;
 use crate::reader::Pace;
@@ -53,6 +54,20 @@ impl Stream {
         let py = fields.py();
         let queue = LoopQueue::current(py)?;
         queue.answer(py, self.0.append(arguments::fields(fields)?), id)
+    }
+
+    /// Appends one record, and then publishes an event; see ``echomq.Stream.append_and_publish``.
+    #[pyo3(signature = (fields, event, job, extra = None))]
+    fn append_and_publish<'py>(
+        &self,
+        fields: &Bound<'py, PyAny>,
+        event: &Bound<'py, PyString>,
+        job: &Bound<'py, PyString>,
+        extra: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, fields, signal) =
+            (job.py(), arguments::fields(fields)?, arguments::signal(event, job, extra)?);
+        LoopQueue::current(py)?.answer(py, self.0.append_and_publish(fields, signal), announced)
     }
 
     /// Appends one record under an id of the caller's; see ``echomq.Stream.append_id``.

@@ -76,7 +76,7 @@ impl Hold {
         optional(lease.minter.next_ms(), &mut command);
         optional(lease.minter.max_ahead_ms(), &mut command);
         command.number(u64::from(terms.on_conflict == OnNodeConflict::Warn));
-        command.arg(&host_name()).arg(&std::process::id().to_string()).arg(&*lease.client_name);
+        command.arg(host_name()).arg(std::process::id().to_string()).arg(&*lease.client_name);
     }
 
     fn leased(&mut self, reply: Value) -> Step<()> {
@@ -114,9 +114,9 @@ impl Hold {
             self.lease.unregistered(&error);
             return Step::Done(Ok(()));
         }
-        let code = error.code();
+        self.lease.waits_for(false, None);
         Step::Done(Err(Error::new(
-            code,
+            error.code(),
             format!(
                 "{}; making ids needs the lease of a node id, and so the right to write {{emq}}:nodes*: or give `node_id` \
                  of this process's own",
@@ -161,7 +161,7 @@ impl Hold {
                 .about("node_id");
                 match terms.on_conflict {
                     OnNodeConflict::Wait => {
-                        self.lease.waits_for(Some(error.clone()));
+                        self.lease.waits_for(true, Some(error.clone()));
                         Step::Later(error)
                     }
                     _ => Step::Done(Err(error)),
@@ -220,11 +220,17 @@ impl Operation for Hold {
         }
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<()> {
+        self.refused = None;
+        self.lease.waits_for(true, None);
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<()> {
         // The next server may be another one, which does not know the script.
         self.form = Form::Source;
         self.refused = None;
-        self.lease.waits_for(None);
+        self.lease.waits_for(false, None);
         Step::Again
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Asks who the owner of a lease is.
 pub(crate) fn ask_owner(member: &str, commands: &mut Packed) {
     let owner = member.split_once(':').map_or(member, |(_, owner)| owner);
-    commands.command(2).arg("HGETALL").arg(&node_owner(owner));
+    commands.command(2).arg("HGETALL").arg(node_owner(owner));
 }
 
 /// The lease of a node, and who holds it. See [`Client::nodes`](crate::Client::nodes).

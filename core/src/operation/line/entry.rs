@@ -4,7 +4,7 @@ use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
 use crate::operation::server_clock::ServerClock;
-use crate::operation::{Operation, Step};
+use crate::operation::{Operation, Step, with_cause};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
@@ -255,7 +255,7 @@ impl Lost {
             commands.clear(SCRATCH);
             entry.task.commands(&mut commands);
             entry.broke(&commands);
-            let mut after = entry.task.cut(replies);
+            let mut after = entry.task.cut(replies, &self.why);
             if self.alone && entry.breaks >= BREAKS && !matches!(after, After::Ended) {
                 entry.task.abandon(broke_each_time(entry.breaks, &self.why));
                 after = After::Ended;
@@ -291,7 +291,7 @@ pub(super) trait Task: Send {
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
     /// Its further answers will not come.
-    fn cut(&mut self, replies: Vec<Value>) -> After;
+    fn cut(&mut self, replies: Vec<Value>, why: &Error) -> After;
     /// Nothing of it had left.
     fn unsent(&mut self);
     fn abandon(&mut self, why: Error);
@@ -351,8 +351,8 @@ impl<O: Operation> Task for Running<O> {
                 if error.code() == Code::ClockAhead {
                     minter.server_clock().refused(&error);
                 }
-                let answer = self.operation.abandon(error);
-                self.end(answer);
+                let answer = self.operation.abandon(error.clone());
+                self.end(with_cause(answer, &error));
                 Sending::Ended
             }
         }
@@ -386,14 +386,14 @@ impl<O: Operation> Task for Running<O> {
         self.step(step)
     }
 
-    fn cut(&mut self, replies: Vec<Value>) -> After {
+    fn cut(&mut self, replies: Vec<Value>, why: &Error) -> After {
         if matches!(self.time, Time::Asked(..)) {
             // Nothing of its own was on its way.
             self.time = Time::NotAsked;
             return After::Again;
         }
         let step = if replies.is_empty() { self.operation.lost() } else { self.operation.cut(replies) };
-        self.step(step)
+        self.step(step.then(|answer| Step::Done(with_cause(answer, why))))
     }
 
     fn unsent(&mut self) {
@@ -405,8 +405,8 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn abandon(&mut self, why: Error) {
-        let answer = self.operation.abandon(why);
-        self.end(answer);
+        let answer = self.operation.abandon(why.clone());
+        self.end(with_cause(answer, &why));
     }
 
     fn finds_out(&self) -> bool {

@@ -163,7 +163,8 @@ defmodule EchoMQ.StreamConsumer.Server do
     stands =
       cond do
         state.native == nil -> :connecting
-        state.stops != %{} -> :stopping
+        # Its connector may be closing, too.
+        state.stops != %{} or not Native.running?(state.native) -> :stopping
         state.suspended? -> :suspended
         true -> :running
       end
