@@ -25,6 +25,9 @@ export type Code =
   | 'auth'
   | 'tls'
   | 'node_lease_lost'
+  | 'node_conflict'
+  | 'unavailable'
+  | 'unsupported_server'
   | 'mint_exhausted'
   | 'floor'
   | 'gone'
@@ -48,6 +51,8 @@ export interface ConnectOptions {
   nodeId?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
+  /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
+  connect?: string | number | bigint | undefined;
   /** Milliseconds for one attempt to connect. Unless given: 5 000. */
   connectTimeout?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
@@ -88,6 +93,8 @@ export interface ConsumerOptions {
   consumer?: string | number | bigint | undefined;
   /** How many entries are fetched at once, and held ahead of the handler at most. Unless given: 100. */
   count?: string | number | bigint | undefined;
+  /** About how many bytes are fetched at once, and held ahead of the handler at most. Unless given: 4194304. */
+  pageBytes?: string | number | bigint | undefined;
   /** How often to look for entries of dead peers, in milliseconds. Unless given: 1000. */
   beat?: string | number | bigint | undefined;
   /** After how many milliseconds without a sign of life an entry is taken from its consumer. Unless given: 30000. */
@@ -120,6 +127,11 @@ export interface SubscriberOptions {
 
 /** What a notice is about. */
 export type NoticeKind =
+  | 'connected'
+  | 'clock_ahead'
+  | 'node_conflict'
+  | 'node_lease_lost'
+  | 'eviction_policy'
   | 'group_recreated'
   | 'lost'
   | 'foreign'
@@ -162,6 +174,10 @@ export class EchoMQError extends Error {
    * The cause, one word of the protocol's list.
    */
   readonly code: Code;
+  /**
+   * Whether the same call may succeed later without any change by the caller.
+   */
+  readonly retryable: boolean;
   /**
    * The key or name concerned, where there is one.
    */
@@ -765,12 +781,6 @@ export class Cancelled extends Error {
 }
 
 /**
- * Further members of an event: an object of names and values, or names and values in pairs.
- *
- * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
- */
-export type Members = Fields;
-/**
  * A record that was appended, and what became of its event.
  */
 export type Announced = {
@@ -787,6 +797,14 @@ export type Announced = {
    */
   error: EchoMQError | undefined;
 };
+/** What the core answers to an append that is published. */
+
+/**
+ * Further members of an event: an object of names and values, or names and values in pairs.
+ *
+ * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
+ */
+export type Members = Fields;
 /**
  * A verdict, and what became of its event.
  */
@@ -853,12 +871,8 @@ export class Events {
    */
   updateProgress(job: string, progress: Value, options?: CallOptions): Promise<number>;
   /**
-   * Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id`
-   * stand before the further ones. A listener that missed something reads from the last id that it knows.
-   *
-   * Fails as {@link Stream.append} does, with `invalid_name` for the stream, and as {@link Events.publish} for an event that
-   * cannot be published, which may not have a member `stream` or `id` of its own either; nothing is published then. Once the
-   * record is there the call succeeds, and says what became of the event.
+   * The same as {@link Stream.appendAndPublish} of a stream with one writer. It fails as that does, and with `invalid_name`
+   * for the stream.
    *
    * ```js
    * const { id, error } = await events.appendAndPublish('games', { kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
@@ -874,7 +888,7 @@ export class Events {
     options?: CallOptions,
   ): Promise<Announced>;
   /**
-   * The same for a stream of several writers: see {@link Stream.appendSequenced}.
+   * The same for a stream of several writers.
    */
   appendSequencedAndPublish(
     stream: string,
@@ -944,6 +958,12 @@ export type CallOptions = {
    * is not taken back, so a record may still be written. With a signal that has fired before, nothing is sent.
    */
   signal?: AbortSignal | undefined;
+};
+export type StreamOptions = {
+  /**
+   * How many clients append to the stream: `one`, unless given. See {@link Stream}.
+   */
+  writers?: 'one' | 'many' | undefined;
 };
 export type BatchOptions = {
   /**
@@ -1054,10 +1074,17 @@ export type Start = string | Date;
 /**
  * An append-only log of one queue.
  *
- * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
- * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
- * is appended to with {@link Stream.appendSequenced} by all of them.
+ * Its records carry a branded id, so that stream order, id order and the order of making are one. {@link Client.stream} is
+ * told once how many writers the stream has:
+ *
+ * | | `writers: 'one'` | `writers: 'many'` |
+ * |---|---|---|
+ * | who appends | one client of one process | any number of clients, all with this |
+ * | who makes the id | the writer | the writer, or the server where that id has no place |
+ * | a second writer | its record is refused with `nonmonotonic` | is what it is for |
+ * | an append is | one `XADD` | one call of a script |
+ *
+ * A refused record is never written elsewhere and never dropped in silence.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -1075,6 +1102,8 @@ export class Stream {
   /**
    * Appends one record and answers its branded id.
    *
+   * With many writers this is {@link Stream.appendSequenced}. What follows holds for one writer.
+   *
    * The record is written once or reported, never twice: where the connection breaks before the answer came, the client
    * connects again and looks the id up.
    *
@@ -1088,6 +1117,26 @@ export class Stream {
    * ```
    */
   append(fields: Fields, options?: CallOptions): Promise<string>;
+  /**
+   * Appends one record, and then publishes an event of the queue with its place: the members `stream` and `id` stand before
+   * the further ones. A listener that missed something reads from the last id that it knows.
+   *
+   * Fails as {@link Stream.append} does, and as {@link Events.publish} for an event that cannot be published, which may not
+   * have a member `stream` or `id` of its own either; nothing is published then. Once the record is there the call succeeds,
+   * and says what became of the event.
+   *
+   * ```js
+   * const { id, error } = await stream.appendAndPublish({ kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
+   * if (error !== undefined) console.log(`${id} is written, and nobody was told: ${error.code}`);
+   * ```
+   */
+  appendAndPublish(
+    fields: Fields,
+    event: Value,
+    job: string,
+    members?: Members,
+    options?: CallOptions,
+  ): Promise<Announced>;
   /**
    * Appends one record under an id of the caller's, to repeat history or to ask again after `unknown_outcome`.
    *
@@ -1117,6 +1166,9 @@ export class Stream {
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
    * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
    * record may then have up to 3 499 fields.
+   *
+   * With many writers all are appended in one step in any case. Without these options a record that is refused before it is
+   * sent keeps its place and its error.
    */
   appendBatch(
     records: Iterable<Fields>,
@@ -1306,9 +1358,13 @@ export class Client {
   static connect(url: string, options?: ConnectOptions): Promise<Client>;
   protected constructor();
   /**
-   * A stream of a queue. Throws with `invalid_name`.
+   * A stream of a queue. Throws with `invalid_name`, and with `invalid_option` for other writers than `one` and `many`.
+   *
+   * ```js
+   * const stream = client.stream('codemojex', 'events', { writers: 'many' });
+   * ```
    */
-  stream(queue: string, name: string): Stream;
+  stream(queue: string, name: string, options?: StreamOptions): Stream;
   /**
    * The events of a queue. Throws with `invalid_name`.
    */
@@ -1571,6 +1627,21 @@ export class TlsError extends EchoMQError {
 /** The error with the code `node_lease_lost`. */
 export class NodeLeaseLostError extends EchoMQError {
   readonly code: 'node_lease_lost';
+}
+
+/** The error with the code `node_conflict`. */
+export class NodeConflictError extends EchoMQError {
+  readonly code: 'node_conflict';
+}
+
+/** The error with the code `unavailable`. */
+export class UnavailableError extends EchoMQError {
+  readonly code: 'unavailable';
+}
+
+/** The error with the code `unsupported_server`. */
+export class UnsupportedServerError extends EchoMQError {
+  readonly code: 'unsupported_server';
 }
 
 /** The error with the code `mint_exhausted`. */

@@ -12,12 +12,16 @@ mod clock;
 mod error;
 #[path = "../src/id/mod.rs"]
 mod id;
-#[path = "../src/operation/minter.rs"]
-mod minter;
+#[path = "../src/keyspace.rs"]
+mod keyspace;
+#[path = "../src/operation/mod.rs"]
+mod operation;
 #[path = "../src/process.rs"]
 mod process;
 #[path = "../src/record/mod.rs"]
 mod record;
+#[path = "../src/script/mod.rs"]
+mod script;
 
 use clock::Clock;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -25,7 +29,7 @@ use error::Result;
 use id::branded::EventId;
 use id::entry_id::EntryId;
 use id::mint::Mint;
-use minter::Minter;
+use operation::minter::Minter;
 use record::decoder::Decoder;
 use record::packed::Packed;
 use record::{Fields, Record, reply};
@@ -58,7 +62,8 @@ fn mint(criterion: &mut Criterion) {
     let clock = Clock::system();
     if let (Ok(mint), Ok(other)) = (Mint::new(1), Mint::new(2)) {
         group.bench_function("mint", |bencher| bencher.iter(|| mint.mint(&clock)));
-        let minter = Minter::new(clock, Some(other), Some(BOUND));
+        let minter = Minter::leased(clock, Some(other), Some(BOUND));
+        minter.permit(None, None, None);
         minter.set_server_time(clock.now(), Instant::now());
         group.bench_function("mint of a client, bounded by the server's clock", |bencher| {
             bencher.iter(|| minter.mint());

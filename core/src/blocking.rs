@@ -6,7 +6,7 @@
 //! ```no_run
 //! use echomq::{Options, Range, blocking::Client};
 //!
-//! let client = Client::open(&Options::new("redis://localhost")?.node_id(7))?;
+//! let client = Client::open(&Options::new("redis://localhost")?)?;
 //! let events = client.stream("codemojex", "events")?;
 //! events.append([("kind", "guessed")])?;
 //! for record in events.read(Range::all()) {

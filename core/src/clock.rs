@@ -1,6 +1,7 @@
 //! The only look at the system clock; everything else is given time.
 
 use crate::error::{Code, Error, Result};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Where the client takes the host's time from.
@@ -33,8 +34,85 @@ impl Clock {
     pub fn now(&self) -> u64 {
         match self.standing {
             Some(ms) => ms,
-            None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64),
+            None => since_1970().as_millis() as u64,
         }
+    }
+
+    /// What it shows, where it stands still.
+    pub(crate) fn standing_at(&self) -> Option<u64> {
+        self.standing
+    }
+}
+
+/// How long ago 1970 was; nothing where the host's clock stands before that.
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+/// Nanoseconds on a clock that nobody sets and that goes on while the host is suspended.
+#[cfg(unix)]
+#[inline]
+pub(crate) fn boot_ns() -> u64 {
+    // On Apple's systems it is the monotonic clock that counts suspends.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_BOOTTIME;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a time of this function's own. The clock exists, and the call has no other error.
+    unsafe { libc::clock_gettime(CLOCK, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Nanoseconds on a clock that nobody sets and that goes on while the host is suspended.
+#[cfg(not(unix))]
+pub(crate) fn boot_ns() -> u64 {
+    static STARTED: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    1 + STARTED.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// The host's wall clock, told from [`boot_ns`]: whoever needs both reads one clock.
+///
+/// The two are compared anew every 50 ms, so a wall clock that is set is followed after that time.
+#[derive(Debug, Default)]
+pub(crate) struct Wall {
+    /// Nanoseconds from the one clock to the other.
+    offset: AtomicI64,
+    /// When they were compared last.
+    compared: AtomicU64,
+}
+
+impl Wall {
+    const GOOD_FOR: u64 = 50_000_000;
+
+    /// Milliseconds since 1970, at what [`boot_ns`] has just shown.
+    #[inline]
+    pub(crate) fn at(&self, boot_ns: u64) -> u64 {
+        let compared = self.compared.load(Ordering::Acquire);
+        let offset = if compared == 0 || boot_ns.saturating_sub(compared) > Self::GOOD_FOR {
+            self.compare()
+        } else {
+            self.offset.load(Ordering::Relaxed)
+        };
+        (boot_ns as i64).saturating_add(offset).max(0) as u64 / 1_000_000
+    }
+
+    #[cold]
+    fn compare(&self) -> i64 {
+        // A thread that loses the processor between the two reads would find a wall clock that is behind, never one that is
+        // ahead; it looks again.
+        for _ in 0..3 {
+            let before = boot_ns();
+            let wall = since_1970().as_nanos() as i64;
+            let after = boot_ns();
+            let offset = wall.saturating_sub(after as i64);
+            self.offset.store(offset, Ordering::Relaxed);
+            if after.saturating_sub(before) < 200_000 {
+                break;
+            }
+        }
+        self.compared.store(boot_ns(), Ordering::Release);
+        self.offset.load(Ordering::Relaxed)
     }
 }
 
@@ -103,6 +181,19 @@ impl From<SystemTime> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_wall_clock_is_told_from_the_clock_that_nobody_sets() {
+        let wall = Wall::default();
+        for _ in 0..3 {
+            let before = Clock::system().now();
+            let told = wall.at(boot_ns());
+            let after = Clock::system().now();
+            assert!(before.saturating_sub(1) <= told && told <= after, "{before} {told} {after}");
+            // What was compared is used again, then compared anew.
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
 
     #[test]
     fn the_longest_time_has_an_end() {

@@ -8,6 +8,17 @@ use std::sync::Arc;
 /// The key that holds the deployment's wire version.
 pub const VERSION_KEY: &str = "{emq}:version";
 
+/// The key of the node leases.
+pub(crate) const NODES_KEY: &str = "{emq}:nodes";
+
+/// The key of the highest instants that the holders of nodes may have minted.
+pub(crate) const NODE_FLOORS_KEY: &str = "{emq}:nodes:floor";
+
+/// The key of who the owner of a node lease is.
+pub(crate) fn node_owner(owner: &str) -> String {
+    format!("{NODES_KEY}:{owner}")
+}
+
 const MAX_NAME: usize = 128;
 const SLOTS: u16 = 16_384;
 

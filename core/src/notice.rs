@@ -97,6 +97,13 @@ impl Notice {
         Self { entry_id: Some(entry_id), id: EventId::try_from(entry_id).ok(), ..Self::new(kind, message) }
     }
 
+    /// Says more.
+    pub(crate) fn and(mut self, more: &str) -> Self {
+        self.message.push_str("; ");
+        self.message.push_str(more);
+        self
+    }
+
     pub(crate) fn with_attempts(self, attempts: u64) -> Self {
         Self { attempts: Some(attempts), ..self }
     }

@@ -4,9 +4,13 @@
 //! remembers the process that made it, and a child is told at once. See `docs/decisions/0003-fork.md`.
 
 use crate::error::{Code, Error, Result};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::thread;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
@@ -41,6 +45,18 @@ impl Origin {
     }
 }
 
+/// What this host is called; empty where it does not say.
+pub(crate) fn host_name() -> String {
+    let mut name = [0_u8; 256];
+    #[cfg(unix)]
+    {
+        // SAFETY: the buffer is this function's own and as long as is said. One more byte ends a name that was cut.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+    }
+    let length = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+    String::from_utf8_lossy(&name[..length]).into_owned()
+}
+
 #[cfg(unix)]
 fn watch_forks() {
     extern "C" fn in_child() {
@@ -65,10 +81,11 @@ static RUNTIME: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 ///
 /// It is made on first use, with one worker thread unless the environment variable `ECHOMQ_THREADS` says otherwise
 /// (1 to 64), and lives as long as the process. A forked child gets a runtime of its own on its first use; its
-/// parent's is left alone there, since its threads exist in the parent only.
+/// parent's is left alone there, since its threads exist in the parent only. It may close every descriptor that it
+/// inherited, as daemons do.
 ///
 /// Fails with [`Code::InvalidOption`] when `ECHOMQ_THREADS` is no such number, and with [`Code::State`] when the
-/// system gives no thread.
+/// system gives no thread; a later call tries again.
 pub fn runtime() -> Result<&'static Runtime> {
     let current = RUNTIME.load(Ordering::Acquire);
     // SAFETY: a pointer that was stored here came from `Box::leak` and is never freed.
@@ -105,12 +122,44 @@ fn build() -> Result<Runtime> {
             }
         },
     };
-    Builder::new_multi_thread()
-        .worker_threads(workers)
-        .thread_name("echomq")
-        .enable_all()
-        .build()
-        .map_err(|error| Error::new(Code::State, format!("the system gives no runtime thread: {error}")))
+    // Tokio panics where it is given no thread, so one is asked for first. What happens in between is caught.
+    drop(start_thread("echomq", || ())?.join());
+    let build = || {
+        Builder::new_multi_thread()
+            .worker_threads(workers)
+            .thread_name("echomq")
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(|error| no_thread(&error))
+    };
+    let panicked = |_| Err(no_thread(&io::ErrorKind::WouldBlock.into()));
+    catch_unwind(AssertUnwindSafe(build)).unwrap_or_else(panicked)
+}
+
+fn no_thread(error: &io::Error) -> Error {
+    Error::new(Code::State, format!("the system gives no thread: {error}"))
+}
+
+/// Starts a thread. Fails with [`Code::State`] when the system gives none.
+pub(crate) fn start_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| no_thread(&error))
+}
+
+/// Has a thread of its own do what cannot be awaited: tokio's would panic where the system gives none.
+///
+/// Fails with [`Code::State`] when the system gives none, and when the thread panics.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever asked may have given up meanwhile.
+    start_thread(name, move || drop(sender.send(work())))?;
+    receiver.await.map_err(|_| Error::new(Code::State, "the thread ended before it was done"))
 }
 
 #[cfg(test)]

@@ -2,11 +2,12 @@
 //!
 //! Nothing here depends on the crate under test, so what is found through this crate is found independently of it:
 //!
-//! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them;
+//! - [`server`] starts Valkey and Redis on free ports, stops, kills, pauses and restarts them, changes
+//!   their role and sets their clock;
 //! - [`plain`] reads keys and hears channels with clients of its own, and gives the raw bytes of a reply;
 //! - [`program`] starts programs of all four languages, signals them and reads what they say;
 //! - [`given`] is what such a program in Rust reads its arguments and writes its lines with;
-//! - [`proxy`] stands between a client and a server, records what is sent, and delays, cuts or swallows it;
+//! - [`proxy`] stands between a client and a server, records what is sent, and delays, slows, cuts or swallows it;
 //! - [`resp`] finds the ends of replies and commands in captured bytes;
 //! - [`wait`] waits for a condition.
 //!
@@ -23,10 +24,10 @@ pub mod server;
 pub mod wait;
 
 pub use certificates::Certificates;
-pub use given::{Given, Log};
+pub use given::{Given, Log, Terminated};
 pub use plain::{Ear, Plain};
 pub use program::{Language, Program};
-pub use proxy::{Direction, Ending, Proxy};
+pub use proxy::{Direction, Ending, Moment, Proxy};
 pub use resp::Command;
 pub use server::{Kind, Server, Tls};
 pub use wait::{wait_until, wait_until_async};

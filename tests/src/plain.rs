@@ -167,6 +167,12 @@ fn one_reply(socket: &mut TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
+/// The reply to one command as text, error replies included.
+pub(crate) fn ask(address: SocketAddr, password: Option<&str>, words: &[&str]) -> io::Result<String> {
+    let reply = reply_bytes(address, password, &resp::encode(words), DEADLINE)?;
+    Ok(String::from_utf8_lossy(&reply).into_owned())
+}
+
 /// The process id that the server at `address` gives as its own, once it is ready for commands.
 pub(crate) fn process_id(address: SocketAddr, password: Option<&str>) -> io::Result<u32> {
     let pong = reply_bytes(address, password, &resp::encode(["PING"]), Duration::from_secs(5))?;

@@ -3,6 +3,7 @@
 //! It runs on a thread of its own, so its methods are called from blocking and from asynchronous tests alike. What it
 //! forwards it does not understand; TLS goes through as well.
 
+mod commands;
 mod pump;
 
 use std::io;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc as channel;
 use crate::give_up;
 use crate::resp::{self, Command};
 use crate::server::{HOST, free_port};
+use commands::Closer;
 use pump::Shared;
 
 /// Which way bytes travel.
@@ -38,6 +40,15 @@ pub enum Ending {
     Close,
     /// At once (RST): what was forwarded before may be lost too.
     Reset,
+}
+
+/// When a connection is closed on which a certain command comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// Before the command: the server never sees it whole.
+    Before,
+    /// After the command was forwarded: the server carries it out, and its reply never arrives.
+    After,
 }
 
 /// A proxy on a free port in front of one server. It ends, with all its connections, when this is dropped.
@@ -110,6 +121,38 @@ impl Proxy {
         self.shared.set(|settings| settings.delay[direction as usize] = time);
     }
 
+    /// Forwards no more than so many bytes a second of a direction, on each connection; `None`, the value at first,
+    /// forwards them as they come. A sender that is faster finds its socket full.
+    ///
+    /// A rate of 0 is taken as 1.
+    pub fn bandwidth(&self, direction: Direction, bytes_per_second: Option<u64>) {
+        self.shared.set(|settings| settings.bandwidth[direction as usize] = bytes_per_second);
+    }
+
+    /// Closes each connection on which a client sends the command named `command` (its first word, in any case): what
+    /// came before the command is forwarded, and nothing behind it. Happens so many `times` (`usize::MAX`: always),
+    /// counted over all connections; [`Proxy::closed_on_command`] says how often. Takes the place of an earlier one.
+    ///
+    /// It reads what clients send, so it does nothing on a connection with TLS.
+    pub fn close_on(&self, command: &str, moment: Moment, ending: Ending, times: usize) {
+        self.shared.closed_on_command.store(0, Ordering::SeqCst);
+        self.shared.faults().closer = Some(Closer::new(command, moment, ending, times));
+    }
+
+    /// How many connections were closed by [`Proxy::close_on`] since it was last called.
+    pub fn closed_on_command(&self) -> usize {
+        self.shared.closed_on_command.load(Ordering::SeqCst)
+    }
+
+    /// With `true`, connections accepted from now on are closed as soon as their handshake is over: when everything
+    /// that the client has sent is answered, its reading of `{emq}:version` among it. With `false`, the value at first,
+    /// they are served.
+    ///
+    /// It reads what both sides send, so it does nothing on a connection with TLS.
+    pub fn greet_and_hang_up(&self, on: bool) {
+        self.shared.set(|settings| settings.hangs_up = on);
+    }
+
     /// Forwards the next `bytes` bytes of a direction, counted over all connections from now on, and then ends the
     /// connection that carried the last of them. Happens once; the same direction can be armed again afterwards.
     ///
@@ -161,7 +204,8 @@ impl Proxy {
         });
     }
 
-    /// Takes back every disturbance: delays, cuts not made yet, dropped replies, black holes, refusal.
+    /// Takes back every disturbance: delays, rates, cuts and closes not made yet, dropped replies, hanging up, black
+    /// holes, refusal.
     #[track_caller]
     pub fn heal(&self) {
         self.shared.heal();
@@ -178,7 +222,7 @@ impl Proxy {
         self.shared.open.load(Ordering::SeqCst)
     }
 
-    /// How many connections were ended by a cut or a dropped reply.
+    /// How many connections were ended by a cut, a dropped reply, a certain command, or after their greeting.
     pub fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }

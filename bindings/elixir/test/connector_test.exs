@@ -149,9 +149,16 @@ defmodule EchoMQ.ConnectorTest do
       assert {:ok, %EchoMQ.Stream.Id{node: 77}} = EchoMQ.Stream.Id.decode(hd(ids))
     end
 
-    test "need a node id" do
-      assert {:error, %Error{code: :invalid_option, subject: "node_id"}} =
-               Connector.mint(elem(Connector.start_link(url: url()), 1))
+    test "need no node id: each connector leases one" do
+      nodes =
+        for _ <- 1..3 do
+          {:ok, bus} = Connector.start_link(url: url())
+          {:ok, id} = Connector.mint(bus)
+          {:ok, %EchoMQ.Stream.Id{node: node}} = EchoMQ.Stream.Id.decode(id)
+          node
+        end
+
+      assert nodes == Enum.uniq(nodes)
     end
   end
 

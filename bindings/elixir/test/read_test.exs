@@ -89,6 +89,8 @@ defmodule EchoMQ.ReadTest do
     assert of.(from: Enum.at(ids, 7), to: "(" <> Enum.at(ids, 9)) == ["7", "8"]
     assert of.(to: Enum.at(ids, 1)) == ["0", "1"]
     assert of.(count: 2, page_size: 1) == ["0", "1"]
+    assert of.(to: Enum.at(ids, 2), page_size: 2, page_bytes: 1) == ["0", "1", "2"]
+    assert of.(last: 2, page_bytes: 1) == ["10", "9"]
     assert of.(window: {~U[2025-01-01 00:00:00.020Z], ~U[2025-01-01 00:00:00.030Z]}) == ["2", "3"]
     assert of.(since: ~U[2025-01-01 00:00:00.080Z], count: 1) == ["8"]
     assert of.(last: 2) == ["10", "9"]
@@ -120,6 +122,7 @@ defmodule EchoMQ.ReadTest do
       assert_raise ArgumentError, fn -> Bus.read(bus, queue, "s", "-", "+", wrong) end
       assert_raise ArgumentError, fn -> Bus.read_last(bus, queue, "s", wrong) end
       assert_raise ArgumentError, fn -> Enum.to_list(Bus.stream(bus, queue, "s", page_size: wrong)) end
+      assert_raise ArgumentError, fn -> Enum.to_list(Bus.stream(bus, queue, "s", page_bytes: wrong)) end
     end
 
     for wrong <- [~N[2025-01-01 00:00:00], ~D[2025-01-01], 1_735_689_600_000, "2025-01-01T00:00:00Z", nil] do

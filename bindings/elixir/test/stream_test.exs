@@ -80,11 +80,6 @@ defmodule EchoMQ.StreamTest do
       assert code(Bus.append(bus, queue, "s", k: :binary.copy("x", 1_048_576))) == :too_large
       assert code(Bus.append(bus, queue, "s:t", k: "v")) == :invalid_name
       assert code(Bus.append(bus, "emq", "s", k: "v")) == :invalid_name
-      {:ok, reader} = Connector.start_link(url: url())
-
-      assert {:error, %Error{code: :invalid_option, subject: "node_id"}} =
-               Bus.append(reader, queue, "s", k: "v")
-
       assert Plain.command(plain, ["EXISTS", key]) == 0
     end
 

@@ -227,6 +227,7 @@ function makeArray(...items) {
   return items;
 }
 
-native.install(settle, makeError, makeArray);
+/** This copy of the package, as the native module knows it. */
+const copy = native.install(settle, makeError, makeArray);
 
-module.exports = { call, callFor, checkSignal, idleCall, unlessAborted, whenAborted, hold, release };
+module.exports = { call, callFor, checkSignal, copy, idleCall, unlessAborted, whenAborted, hold, release };

@@ -1,6 +1,6 @@
 const native = require('./native');
 const { checkOptions, count, optional, text } = require('./arguments');
-const { call } = require('./calls');
+const { call, copy } = require('./calls');
 const { Events } = require('./events');
 const { asTexts } = require('./options');
 const { packCommand, packCommands } = require('./pack');
@@ -58,18 +58,25 @@ class Client {
     checkOptions(options);
     const { signal, ...others } = options;
     const { names, values } = asTexts(others);
-    return new Client(await call((slot) => native.connect(slot, text('A URL', url), names, values), signal));
+    return new Client(await call((slot) => native.connect(copy, slot, text('A URL', url), names, values), signal));
   }
 
   /**
-   * A stream of a queue. Throws with `invalid_name`.
+   * A stream of a queue. Throws with `invalid_name`, and with `invalid_option` for other writers than `one` and `many`.
+   *
+   * ```js
+   * const stream = client.stream('codemojex', 'events', { writers: 'many' });
+   * ```
    *
    * @param {string} queue
    * @param {string} name
+   * @param {import('./stream').StreamOptions} [options]
    * @returns {Stream}
    */
-  stream(queue, name) {
-    return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name)));
+  stream(queue, name, options = {}) {
+    checkOptions(options);
+    const writers = optional(text, 'The writers', options.writers);
+    return new Stream(this.#native.stream(text('A queue', queue), text('The name of a stream', name), writers));
   }
 
   /**
@@ -83,14 +90,17 @@ class Client {
   }
 
   /**
-   * Makes one id, for {@link Stream.appendId}.
+   * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
+   * node, which takes the server.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * Fails with `clock_ahead`, with `node_lease_lost` where no node is free, with `node_conflict` where another process has the
+   * one given and `onNodeConflict` says so, and with `mint_exhausted`.
    *
-   * @returns {string}
+   * @param {import('./stream').CallOptions} [options]
+   * @returns {Promise<string>}
    */
-  mint() {
-    return this.#native.mint();
+  mint(options) {
+    return call((slot) => this.#native.mint(slot), options?.signal);
   }
 
   /**

@@ -1,6 +1,12 @@
 const native = require('./native');
 
 /**
+ * Whose value, on an error, is its code. It is the same for every copy of this package that a process has loaded, as test
+ * runners do: an error of one copy is an instance of the other's classes.
+ */
+const CODE = Symbol.for('echomq.error.code');
+
+/**
  * What went wrong: one class of errors for each code, and this base of them all.
  *
  * Decide by `code` or by class. The message is for people and may change.
@@ -13,15 +19,24 @@ class EchoMQError extends Error {
    * @param {string | null} subject
    * @param {string | null} id
    * @param {string | null} top
+   * @param {boolean} retryable
+   * @param {unknown} [cause]
    */
-  constructor(code, message, subject, id, top) {
-    super(message);
+  constructor(code, message, subject, id, top, retryable, cause) {
+    super(message, cause ? { cause } : undefined);
+    Object.defineProperty(this, CODE, { value: code });
     /**
      * The cause, one word of the protocol's list.
      * @type {import('./generated').Code}
      * @readonly
      */
     this.code = /** @type {import('./generated').Code} */ (code);
+    /**
+     * Whether the same call may succeed later without any change by the caller.
+     * @type {boolean}
+     * @readonly
+     */
+    this.retryable = retryable;
     if (subject !== null) {
       /**
        * The key or name concerned, where there is one.
@@ -62,6 +77,31 @@ function className(code) {
   return `${code.replace(/(?:^|_)([a-z])/g, (_, letter) => letter.toUpperCase())}Error`;
 }
 
+/** The code of the base class: any. */
+const ANY = Symbol('any');
+
+/**
+ * The code of each class of this copy.
+ *
+ * @type {Map<unknown, string | symbol>}
+ */
+const codeOf = new Map([[EchoMQError, ANY]]);
+
+Object.defineProperty(EchoMQError, Symbol.hasInstance, {
+  /**
+   * @this {unknown}
+   * @param {unknown} value
+   * @returns {boolean} Whether it is an error of this class, made by whichever copy of this package.
+   */
+  value: function hasInstance(value) {
+    if (Function.prototype[Symbol.hasInstance].call(this, value)) return true;
+    // A class that somebody derived has no code of its own here, and no instances but its own.
+    const own = codeOf.get(this);
+    const code = /** @type {any} */ (value)?.[CODE];
+    return own !== undefined && code !== undefined && (own === ANY || own === code);
+  },
+});
+
 /** @type {Map<string, typeof EchoMQError>} */
 const classes = new Map();
 for (const code of native.codes()) {
@@ -69,11 +109,12 @@ for (const code of native.codes()) {
   const made = { [name]: class extends EchoMQError {} }[name];
   Object.defineProperty(made.prototype, 'name', { value: name, configurable: true, writable: true });
   classes.set(code, made);
+  codeOf.set(made, code);
 }
 
 /** @type {import('./native').MakeError} */
-function makeError(code, message, subject, id, top) {
-  return new (classes.get(code) ?? EchoMQError)(code, message, subject, id, top);
+function makeError(code, message, subject, id, top, retryable = false, cause = null) {
+  return new (classes.get(code) ?? EchoMQError)(code, message, subject, id, top, retryable, cause);
 }
 
 module.exports = { EchoMQError, classes, className, makeError };

@@ -1,3 +1,4 @@
+const { announced } = require('./announced');
 const { checkFunction, count, optional, text } = require('./arguments');
 const { call } = require('./calls');
 const { watched } = require('./cancel');
@@ -10,15 +11,6 @@ const { packAbout, packAnnounced, packSignal } = require('./pack');
  * Pairs keep any order. An object cannot: JavaScript puts names like `"7"` first.
  *
  * @typedef {import('./pack').Fields} Members
- */
-
-/**
- * A record that was appended, and what became of its event.
- *
- * @typedef {object} Announced
- * @property {string} id The record's branded id. It is in the stream, whatever became of the event.
- * @property {number | undefined} published How many listened; `undefined` where the event was not published.
- * @property {import('./errors').EchoMQError | undefined} error Why it was not.
  */
 
 /**
@@ -106,12 +98,8 @@ class Events {
   }
 
   /**
-   * Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id`
-   * stand before the further ones. A listener that missed something reads from the last id that it knows.
-   *
-   * Fails as {@link Stream.append} does, with `invalid_name` for the stream, and as {@link Events.publish} for an event that
-   * cannot be published, which may not have a member `stream` or `id` of its own either; nothing is published then. Once the
-   * record is there the call succeeds, and says what became of the event.
+   * The same as {@link Stream.appendAndPublish} of a stream with one writer. It fails as that does, and with `invalid_name`
+   * for the stream.
    *
    * ```js
    * const { id, error } = await events.appendAndPublish('games', { kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
@@ -124,7 +112,7 @@ class Events {
    * @param {string} job
    * @param {Members} [members]
    * @param {import('./stream').CallOptions} [options]
-   * @returns {Promise<Announced>}
+   * @returns {Promise<import('./announced').Announced>}
    */
   async appendAndPublish(stream, fields, event, job, members, options) {
     const name = text('The name of a stream', stream);
@@ -134,7 +122,7 @@ class Events {
   }
 
   /**
-   * The same for a stream of several writers: see {@link Stream.appendSequenced}.
+   * The same for a stream of several writers.
    *
    * @param {string} stream
    * @param {import('./pack').Fields} fields
@@ -142,7 +130,7 @@ class Events {
    * @param {string} job
    * @param {Members} [members]
    * @param {import('./stream').CallOptions} [options]
-   * @returns {Promise<Announced>}
+   * @returns {Promise<import('./announced').Announced>}
    */
   async appendSequencedAndPublish(stream, fields, event, job, members, options) {
     const name = text('The name of a stream', stream);
@@ -242,16 +230,6 @@ class Events {
   async watch(job, options) {
     return watched(await call((slot) => this.#native.watch(slot, text('A job', job)), options?.signal));
   }
-}
-
-/**
- * @param {[id: string, published: number | import('./errors').EchoMQError]} answer
- * @returns {Announced}
- */
-function announced([id, published]) {
-  return typeof published === 'number'
-    ? { id, published, error: undefined }
-    : { id, published: undefined, error: published };
 }
 
 module.exports = { Events };

@@ -23,6 +23,9 @@ export type Code =
   | 'auth'
   | 'tls'
   | 'node_lease_lost'
+  | 'node_conflict'
+  | 'unavailable'
+  | 'unsupported_server'
   | 'mint_exhausted'
   | 'floor'
   | 'gone'
@@ -46,6 +49,8 @@ export interface ConnectOptions {
   nodeId?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
+  /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
+  connect?: string | number | bigint | undefined;
   /** Milliseconds for one attempt to connect. Unless given: 5 000. */
   connectTimeout?: string | number | bigint | undefined;
   /** Milliseconds between attempts, doubling, the upper half by chance. Unless given: 50, 2 000. */
@@ -86,6 +91,8 @@ export interface ConsumerOptions {
   consumer?: string | number | bigint | undefined;
   /** How many entries are fetched at once, and held ahead of the handler at most. Unless given: 100. */
   count?: string | number | bigint | undefined;
+  /** About how many bytes are fetched at once, and held ahead of the handler at most. Unless given: 4194304. */
+  pageBytes?: string | number | bigint | undefined;
   /** How often to look for entries of dead peers, in milliseconds. Unless given: 1000. */
   beat?: string | number | bigint | undefined;
   /** After how many milliseconds without a sign of life an entry is taken from its consumer. Unless given: 30000. */
@@ -118,6 +125,11 @@ export interface SubscriberOptions {
 
 /** What a notice is about. */
 export type NoticeKind =
+  | 'connected'
+  | 'clock_ahead'
+  | 'node_conflict'
+  | 'node_lease_lost'
+  | 'eviction_policy'
   | 'group_recreated'
   | 'lost'
   | 'foreign'

@@ -45,9 +45,9 @@ export interface NoticeParts {
 export type Packed = [content: string | Uint8Array, table: Uint32Array, length: number];
 
 export declare class NativeClient {
-  stream(queue: string, name: string): NativeStream;
+  stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
-  mint(): string;
+  mint(slot: number): void;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
   close(slot: number, within?: number): void;
@@ -57,19 +57,20 @@ export declare class NativeClient {
 export declare class NativeStream {
   key(): string;
   append(slot: number, ...packed: Packed): void;
+  appendAndPublish(slot: number, ...packed: Packed): void;
   appendId(slot: number, ...packed: [...Packed, id: string]): void;
   appendBatch(slot: number, ...packed: Packed): void;
   appendBatchAtomic(slot: number, ...packed: Packed): void;
   appendSequenced(slot: number, ...packed: Packed): void;
   appendBatchSequenced(slot: number, ...packed: Packed): void;
-  read(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
-  readWindow(first: number, last: number, limit?: number, pageSize?: number): NativeReader;
-  readSince(first: number, limit?: number, pageSize?: number): NativeReader;
-  readLast(records: number, pageSize?: number): NativeReader;
+  read(from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readWindow(first: number, last: number, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readSince(first: number, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
+  readLast(records: number, pageSize?: number, pageBytes?: number): NativeReader;
   trimMaxLen(slot: number, records: number, exact: boolean): void;
   trimMinId(slot: number, first: number, exact: boolean): void;
   consumer(slot: number, names: string[], values: string[]): void;
-  tail(slot: number, start: string): void;
+  tail(slot: number, start: string, pageBytes?: number): void;
   createGroup(slot: number, group: string, start: string): void;
   groups(slot: number): void;
   group(slot: number, group: string): void;
@@ -77,7 +78,7 @@ export declare class NativeStream {
   removeConsumer(slot: number, group: string, consumer: string): void;
   sweepConsumers(slot: number, group: string, idle: number): void;
   removeGroup(slot: number, group: string): void;
-  deadLetters(from?: string, to?: string, limit?: number, pageSize?: number): NativeReader;
+  deadLetters(from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number): NativeReader;
   putBack(slot: number, id: string): void;
 }
 
@@ -159,20 +160,25 @@ export type MakeError = (
   subject: string | null,
   id: string | null,
   top: string | null,
+  retryable?: boolean,
+  cause?: Error | null,
 ) => Error;
+
+/** A copy of the package, whose calls are answered to it. */
+export declare class NativeCopy {}
 
 export function install(
   settle: (completions: unknown[]) => void,
   makeError: MakeError,
   makeArray: (...items: unknown[]) => unknown[],
-): void;
+): NativeCopy;
 export function version(): string;
 export function codes(): string[];
 export function optionNames(): string[];
 export function consumerOptionNames(): string[];
 export function subscriberOptionNames(): string[];
 export function noticeKinds(): string[];
-export function connect(slot: number, url: string, names: string[], values: string[]): void;
+export function connect(copy: NativeCopy, slot: number, url: string, names: string[], values: string[]): void;
 
 export function parseBrandedId(text: string): IdParts;
 export function parseEventId(text: string): IdParts;
@@ -190,5 +196,5 @@ export function slot(key: string): number;
 
 /** Defects on purpose, for the tests. */
 export function panicInCall(): void;
-export function panicInAnswer(slot: number): void;
-export function panicInTask(slot: number): void;
+export function panicInAnswer(copy: NativeCopy, slot: number): void;
+export function panicInTask(copy: NativeCopy, slot: number): void;

@@ -1,8 +1,9 @@
+const { announced } = require('./announced');
 const { checkOptions, count, instant, optional, start, text } = require('./arguments');
 const { call } = require('./calls');
 const { Consumer } = require('./consumer');
 const { asTexts } = require('./options');
-const { packRecord, packRecords } = require('./pack');
+const { packAnnounced, packRecord, packRecords } = require('./pack');
 const { Reader } = require('./reader');
 const { Tail } = require('./tail');
 
@@ -12,6 +13,11 @@ const { Tail } = require('./tail');
  * @typedef {object} CallOptions
  * @property {AbortSignal} [signal] Gives the waiting up: the promise is rejected with the signal's reason. What was sent
  *   is not taken back, so a record may still be written. With a signal that has fired before, nothing is sent.
+ */
+
+/**
+ * @typedef {object} StreamOptions
+ * @property {'one' | 'many'} [writers] How many clients append to the stream: `one`, unless given. See {@link Stream}.
  */
 
 /**
@@ -26,8 +32,18 @@ const { Tail } = require('./tail');
  *
  * @typedef {object} PageOptions
  * @property {number} [limit] The most records to give in all.
- * @property {number} [pageSize] How many records to ask for at a time.
+ * @property {number} [pageSize] How many records to ask for at a time, 1 000 unless given.
+ * @property {number} [pageBytes] About how many bytes to ask for at a time, 4 MiB unless given: a page of large records has fewer
+ * of them.
  * @property {AbortSignal} [signal] As for every call.
+ */
+
+/**
+ * How a tail reads.
+ *
+ * @typedef {object} TailOptions
+ * @property {number} [pageBytes] About how many bytes to read at once, and to hold ahead at most: 4 MiB unless given.
+ * @property {AbortSignal} [signal] Gives the start up, and closes the tail later.
  */
 
 /**
@@ -80,10 +96,17 @@ const { Tail } = require('./tail');
 /**
  * An append-only log of one queue.
  *
- * Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. For
- * that it has *one writer*: one client of one process. A record of a second writer whose id is not above the stream's
- * top is refused with `nonmonotonic`, never written elsewhere and never dropped in silence. A stream of *several writers*
- * is appended to with {@link Stream.appendSequenced} by all of them.
+ * Its records carry a branded id, so that stream order, id order and the order of making are one. {@link Client.stream} is
+ * told once how many writers the stream has:
+ *
+ * | | `writers: 'one'` | `writers: 'many'` |
+ * |---|---|---|
+ * | who appends | one client of one process | any number of clients, all with this |
+ * | who makes the id | the writer | the writer, or the server where that id has no place |
+ * | a second writer | its record is refused with `nonmonotonic` | is what it is for |
+ * | an append is | one `XADD` | one call of a script |
+ *
+ * A refused record is never written elsewhere and never dropped in silence.
  *
  * A call is sent when the method is called, not when its promise is awaited: several calls in a row go out in that order,
  * together, and awaiting them afterwards costs one round trip in all.
@@ -112,6 +135,8 @@ class Stream {
   /**
    * Appends one record and answers its branded id.
    *
+   * With many writers this is {@link Stream.appendSequenced}. What follows holds for one writer.
+   *
    * The record is written once or reported, never twice: where the connection breaks before the answer came, the client
    * connects again and looks the id up.
    *
@@ -130,6 +155,32 @@ class Stream {
    */
   append(fields, options) {
     return call((slot) => this.#native.append(slot, ...packRecord(fields)), options?.signal);
+  }
+
+  /**
+   * Appends one record, and then publishes an event of the queue with its place: the members `stream` and `id` stand before
+   * the further ones. A listener that missed something reads from the last id that it knows.
+   *
+   * Fails as {@link Stream.append} does, and as {@link Events.publish} for an event that cannot be published, which may not
+   * have a member `stream` or `id` of its own either; nothing is published then. Once the record is there the call succeeds,
+   * and says what became of the event.
+   *
+   * ```js
+   * const { id, error } = await stream.appendAndPublish({ kind: 'guessed' }, 'completed', 'JOB000xY9Wvvcd');
+   * if (error !== undefined) console.log(`${id} is written, and nobody was told: ${error.code}`);
+   * ```
+   *
+   * @param {import('./pack').Fields} fields
+   * @param {import('./pack').Value} event
+   * @param {string} job
+   * @param {import('./events').Members} [members]
+   * @param {CallOptions} [options]
+   * @returns {Promise<import('./announced').Announced>}
+   */
+  async appendAndPublish(fields, event, job, members, options) {
+    const appending = (/** @type {number} */ slot) =>
+      this.#native.appendAndPublish(slot, ...packAnnounced(fields, event, job, members));
+    return announced(await call(appending, options?.signal));
   }
 
   /**
@@ -176,6 +227,9 @@ class Stream {
    * With `atomic` they are appended in one step of the server's, or none of them is: then the answer is ids, or the
    * promise is rejected. With `sequenced` the same holds, and the ids are made as by {@link Stream.appendSequenced}. A
    * record may then have up to 3 499 fields.
+   *
+   * With many writers all are appended in one step in any case. Without these options a record that is refused before it is
+   * sent keeps its place and its error.
    *
    * @overload
    * @param {Iterable<import('./pack').Fields>} records
@@ -247,8 +301,8 @@ class Stream {
    * @returns {Reader}
    */
   readLast(records, options) {
-    const pageSize = optional(count, 'The size of a page', options?.pageSize);
-    return new Reader(this.#native.readLast(count('How many records to read', records), pageSize), options?.signal);
+    const newest = count('How many records to read', records);
+    return new Reader(this.#native.readLast(newest, ...pages(options)), options?.signal);
   }
 
   /**
@@ -312,12 +366,13 @@ class Stream {
    * {@link Client.connect} does.
    *
    * @param {Start} from
-   * @param {CallOptions} [options]
+   * @param {TailOptions} [options]
    * @returns {Promise<Tail>}
    */
   async tail(from, options) {
     const place = start(from);
-    const starting = (/** @type {number} */ slot) => this.#native.tail(slot, place);
+    const pageBytes = optional(count, 'The bytes of a page', options?.pageBytes);
+    const starting = (/** @type {number} */ slot) => this.#native.tail(slot, place, pageBytes);
     return new Tail(await call(starting, options?.signal, (unwanted) => unwanted.close()), options?.signal);
   }
 
@@ -464,7 +519,7 @@ class Stream {
 
 /**
  * @param {RangeOptions} [options]
- * @returns {[from?: string, to?: string, limit?: number, pageSize?: number]}
+ * @returns {[from?: string, to?: string, limit?: number, pageSize?: number, pageBytes?: number]}
  */
 function range(options) {
   const from = optional(text, 'The id to read from', options?.from);
@@ -478,10 +533,19 @@ function groupName(name) {
 
 /**
  * @param {PageOptions} [options]
- * @returns {[limit?: number, pageSize?: number]}
+ * @returns {[limit?: number, pageSize?: number, pageBytes?: number]}
  */
 function paging(options) {
-  return [optional(count, 'The limit', options?.limit), optional(count, 'The size of a page', options?.pageSize)];
+  return [optional(count, 'The limit', options?.limit), ...pages(options)];
+}
+
+/**
+ * @param {Omit<PageOptions, 'limit'>} [options]
+ * @returns {[pageSize?: number, pageBytes?: number]}
+ */
+function pages(options) {
+  const pageSize = optional(count, 'The size of a page', options?.pageSize);
+  return [pageSize, optional(count, 'The bytes of a page', options?.pageBytes)];
 }
 
 module.exports = { Stream };

@@ -28,6 +28,7 @@ const declared = [
   'reduction',
   'listener',
   'cancel',
+  'announced',
   'events',
   'stream',
   'client',

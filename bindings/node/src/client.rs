@@ -4,11 +4,11 @@ use crate::answer::{ConnectionStatus, IntoJs, Spoken, Value, value};
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
 use crate::events::NativeEvents;
-use crate::host::Host;
+use crate::host::NativeCopy;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
 use crate::time::patience;
-use echomq::{Client, Options};
+use echomq::{Client, Options, Writers};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -23,8 +23,15 @@ pub struct NativeClient {
 
 /// Connects, with options by name and text; answers a client.
 #[napi(catch_unwind)]
-pub fn connect(env: Env, slot: u32, url: String, names: Vec<String>, values: Vec<String>) -> Result<()> {
-    let queue = Host::of(&env)?.queue.clone();
+pub fn connect(
+    env: Env,
+    copy: &NativeCopy,
+    slot: u32,
+    url: String,
+    names: Vec<String>,
+    values: Vec<String>,
+) -> Result<()> {
+    let queue = copy.queue.clone();
     let options = || {
         let mut options = Options::new(&url)?;
         for (name, value) in names.iter().zip(&values) {
@@ -48,10 +55,17 @@ impl IntoJs for NativeClient {
 
 #[napi]
 impl NativeClient {
-    /// A stream of a queue.
+    /// A stream of a queue, with the writers that a word says, if one is given.
     #[napi(catch_unwind)]
-    pub fn stream(&self, env: Env, queue: String, name: String) -> Result<NativeStream> {
-        let stream = or_throw(&env, self.client.stream(&queue, &name))?;
+    pub fn stream(
+        &self,
+        env: Env,
+        queue: String,
+        name: String,
+        writers: Option<String>,
+    ) -> Result<NativeStream> {
+        let writers = or_throw(&env, writers.as_deref().map(Writers::parse).transpose())?;
+        let stream = or_throw(&env, self.client.stream(&queue, &name))?.writers(writers.unwrap_or_default());
         Ok(NativeStream::new(stream, self.queue.clone()))
     }
 
@@ -62,10 +76,10 @@ impl NativeClient {
         Ok(NativeEvents::new(events, self.queue.clone()))
     }
 
-    /// Makes one id.
+    /// Makes one id; answers it.
     #[napi(catch_unwind)]
-    pub fn mint(&self, env: Env) -> Result<String> {
-        or_throw(&env, self.client.mint()).map(String::from)
+    pub fn mint(&self, slot: u32) {
+        Ticket::new(&self.queue, slot).answer_with(self.client.mint());
     }
 
     /// Sends one command; answers its reply.

@@ -2,12 +2,16 @@
 
 use crate::answer::{Value, value};
 use crate::host::Host;
-use napi::bindgen_prelude::{FnArgs, panic_to_error};
+use napi::bindgen_prelude::{FnArgs, Unknown, panic_to_error};
 use napi::{Env, Result, Status};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes an error of JavaScript's, by the function that the environment was installed with.
 pub(crate) fn make_error(env: &Env, error: &echomq::Error) -> Result<Value> {
+    value(env, unknown(env, error)?)
+}
+
+fn unknown(env: &Env, error: &echomq::Error) -> Result<Unknown<'static>> {
     let make = Host::of(env)?.make_error.borrow_back(env)?;
     let text = |text: Option<&str>| text.map(str::to_owned);
     let parts = (
@@ -16,8 +20,10 @@ pub(crate) fn make_error(env: &Env, error: &echomq::Error) -> Result<Value> {
         text(error.subject()),
         text(error.id()),
         text(error.top()),
+        error.is_retryable(),
+        error.cause().map(|cause| unknown(env, cause)).transpose()?,
     );
-    value(env, make.call(FnArgs::from(parts))?)
+    make.call(FnArgs::from(parts))
 }
 
 /// The value, or an exception that is thrown when the call returns.

@@ -176,8 +176,8 @@ fn signal<'a>(lists: &mut impl Iterator<Item = List<'a>>) -> echomq::Result<Sign
     Signal::new(event, job)?.with_all(lists.next().into_iter().flat_map(List::pairs))
 }
 
-/// The fields of a record and its event, of three lists.
-fn announcement(packed: &Packed) -> echomq::Result<(Fields, Signal)> {
+/// The fields of a record and its event, of three lists: the event's name and job, its members, and the fields.
+pub(crate) fn announcement(packed: &Packed) -> echomq::Result<(Fields, Signal)> {
     let mut lists = packed.lists();
     let signal = signal(&mut lists)?;
     Ok((lists.next().map(List::fields).unwrap_or_default(), signal))

@@ -7,7 +7,7 @@ use crate::reader::NativeReader;
 use crate::stream::{NativeStream, range};
 use crate::tail::NativeTail;
 use crate::time::duration;
-use echomq::{ConsumerOptions, EventId, GroupInfo, Start};
+use echomq::{ConsumerOptions, EventId, GroupInfo, Start, TailOptions};
 use napi::bindgen_prelude::{Either, Null};
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -29,9 +29,12 @@ impl NativeStream {
 
     /// Follows the stream; answers a tail.
     #[napi(catch_unwind)]
-    pub fn tail(&self, env: Env, slot: u32, start: String) -> Result<()> {
-        let start = or_throw(&env, Start::parse(&start))?;
-        let pending = self.stream.tail(start);
+    pub fn tail(&self, env: Env, slot: u32, start: String, page_bytes: Option<f64>) -> Result<()> {
+        let mut options = TailOptions::new(or_throw(&env, Start::parse(&start))?);
+        if let Some(bytes) = page_bytes {
+            or_throw(&env, options.set("page_bytes", &(bytes as u64).to_string()))?;
+        }
+        let pending = self.stream.tail(options);
         let (ticket, queue) = (self.ticket(slot), self.queue.clone());
         pending.on_complete(move |answer| ticket.answer(answer.map(|tail| NativeTail::new(tail, queue))));
         Ok(())
@@ -100,8 +103,9 @@ impl NativeStream {
         to: Option<String>,
         limit: Option<f64>,
         page_size: Option<f64>,
+        page_bytes: Option<f64>,
     ) -> Result<NativeReader> {
-        Ok(self.reader(self.stream.dead_letters(range(&env, from, to)?), limit, page_size))
+        Ok(self.reader(self.stream.dead_letters(range(&env, from, to)?), limit, page_size, page_bytes))
     }
 
     /// Puts a dead letter back; answers the id of the record that it becomes.

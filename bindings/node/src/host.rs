@@ -1,6 +1,8 @@
-//! What one JavaScript environment has: its completion queue, and the functions that make its errors and arrays.
+//! What JavaScript gives this module: the functions that make an environment's errors and arrays, and a completion queue for
+//! each copy of the package.
 //!
-//! The main thread and every worker are environments of their own; each loads the module and installs itself.
+//! The main thread and every worker are environments of their own; each loads the module and installs itself. A test runner
+//! loads the package's JavaScript several times into one environment, and the native module once.
 
 use crate::completion::Queue;
 use napi::bindgen_prelude::{FnArgs, Function, FunctionRef, Unknown};
@@ -8,12 +10,19 @@ use napi::{Env, Result};
 use napi_derive::napi;
 use std::sync::Arc;
 
-/// Code, message, subject, id and top of an error.
-type ErrorParts = FnArgs<(&'static str, String, Option<String>, Option<String>, Option<String>)>;
+/// Code, message, subject, id, top, whether asking again can help, and the error that led to it.
+pub(crate) type ErrorParts = FnArgs<(
+    &'static str,
+    String,
+    Option<String>,
+    Option<String>,
+    Option<String>,
+    bool,
+    Option<Unknown<'static>>,
+)>;
 
-/// An installed environment.
+/// An installed environment. The copy of the package that was installed last makes its errors and arrays.
 pub(crate) struct Host {
-    pub(crate) queue: Arc<Queue>,
     pub(crate) make_error: FunctionRef<ErrorParts, Unknown<'static>>,
     pub(crate) make_array: FunctionRef<(), Unknown<'static>>,
 }
@@ -28,16 +37,23 @@ impl Host {
     }
 }
 
-/// Prepares an environment: `settle` is called with the answers that have come, as slot, answer, slot, answer …;
-/// `make_error` makes an error of code, message, subject, id and top, and `make_array` an array of its arguments.
+/// A copy of the package, whose calls are answered to it.
+#[napi]
+pub struct NativeCopy {
+    pub(crate) queue: Arc<Queue>,
+}
+
+/// Prepares an environment for a copy of the package: `settle` is called with the answers that have come, as slot, answer, slot, answer …;
+/// `make_error` makes an error of its parts, and `make_array` an array of its arguments.
 #[napi(catch_unwind)]
 pub fn install(
     env: Env,
     settle: Function<'_, (), ()>,
     make_error: Function<'_, ErrorParts, Unknown<'static>>,
     make_array: Function<'_, (), Unknown<'static>>,
-) -> Result<()> {
+) -> Result<NativeCopy> {
     let queue = Arc::new(Queue::new(&settle)?);
-    let host = Host { queue, make_error: make_error.create_ref()?, make_array: make_array.create_ref()? };
-    env.set_instance_data(host, (), |_| ())
+    let host = Host { make_error: make_error.create_ref()?, make_array: make_array.create_ref()? };
+    env.set_instance_data(host, (), |_| ())?;
+    Ok(NativeCopy { queue })
 }

@@ -2,6 +2,7 @@
 
 use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
+use crate::events::announcement;
 use crate::packed::Packed;
 use crate::reader::NativeReader;
 use crate::time::instant;
@@ -50,6 +51,23 @@ impl NativeStream {
         let packed = Packed::read(&env, content, table, length)?;
         let pending = self.stream.append(packed.record());
         self.ticket(slot).answer_with(pending);
+        Ok(())
+    }
+
+    /// Appends a record and publishes an event, of lists as [`announcement`] reads them; answers its id, and how many listened
+    /// or why it was not published.
+    #[napi(catch_unwind)]
+    pub fn append_and_publish(
+        &self,
+        env: Env,
+        slot: u32,
+        content: Unknown<'_>,
+        table: Unknown<'_>,
+        length: u32,
+    ) -> Result<()> {
+        let packed = Packed::read(&env, content, table, length)?;
+        let (fields, signal) = or_throw(&env, announcement(&packed))?;
+        self.ticket(slot).answer_with(self.stream.append_and_publish(fields, signal));
         Ok(())
     }
 
@@ -144,8 +162,9 @@ impl NativeStream {
         to: Option<String>,
         limit: Option<f64>,
         page_size: Option<f64>,
+        page_bytes: Option<f64>,
     ) -> Result<NativeReader> {
-        Ok(self.reader(self.stream.read(range(&env, from, to)?), limit, page_size))
+        Ok(self.reader(self.stream.read(range(&env, from, to)?), limit, page_size, page_bytes))
     }
 
     /// A reader of what was minted between two instants, in milliseconds since 1970.
@@ -157,9 +176,10 @@ impl NativeStream {
         last: f64,
         limit: Option<f64>,
         page_size: Option<f64>,
+        page_bytes: Option<f64>,
     ) -> Result<NativeReader> {
         let reader = instant(first).and_then(|first| self.stream.read_window(first, instant(last)?));
-        Ok(self.reader(or_throw(&env, reader)?, limit, page_size))
+        Ok(self.reader(or_throw(&env, reader)?, limit, page_size, page_bytes))
     }
 
     /// A reader of what was minted at or after an instant.
@@ -170,15 +190,16 @@ impl NativeStream {
         first: f64,
         limit: Option<f64>,
         page_size: Option<f64>,
+        page_bytes: Option<f64>,
     ) -> Result<NativeReader> {
         let first = or_throw(&env, instant(first))?;
-        Ok(self.reader(self.stream.read_since(first), limit, page_size))
+        Ok(self.reader(self.stream.read_since(first), limit, page_size, page_bytes))
     }
 
     /// A reader of the newest records, newest first.
     #[napi(catch_unwind)]
-    pub fn read_last(&self, records: f64, page_size: Option<f64>) -> NativeReader {
-        self.reader(self.stream.read_last(records as u64), None, page_size)
+    pub fn read_last(&self, records: f64, page_size: Option<f64>, page_bytes: Option<f64>) -> NativeReader {
+        self.reader(self.stream.read_last(records as u64), None, page_size, page_bytes)
     }
 
     pub(crate) fn reader(
@@ -186,12 +207,16 @@ impl NativeStream {
         mut reader: Reader,
         limit: Option<f64>,
         page_size: Option<f64>,
+        page_bytes: Option<f64>,
     ) -> NativeReader {
         if let Some(records) = limit {
             reader = reader.limit(records as u64);
         }
         if let Some(records) = page_size {
             reader = reader.page_size(records as u64);
+        }
+        if let Some(bytes) = page_bytes {
+            reader = reader.page_bytes(bytes as u64);
         }
         NativeReader::new(reader, self.queue.clone())
     }

@@ -2,7 +2,7 @@
 
 use crate::answer::{IntoJs, Value};
 use crate::completion::Ticket;
-use crate::host::Host;
+use crate::host::NativeCopy;
 use napi::{Env, Result};
 use napi_derive::napi;
 
@@ -14,19 +14,17 @@ pub fn panic_in_call() {
 
 /// Answers with something that panics when it is made into a value.
 #[napi(catch_unwind)]
-pub fn panic_in_answer(env: Env, slot: u32) -> Result<()> {
-    Ticket::new(&Host::of(&env)?.queue, slot).answer(Defect);
-    Ok(())
+pub fn panic_in_answer(copy: &NativeCopy, slot: u32) {
+    Ticket::new(&copy.queue, slot).answer(Defect);
 }
 
 /// Panics on a thread of the runtime's, before there is an answer.
 #[napi(catch_unwind)]
-pub fn panic_in_task(env: Env, slot: u32) -> Result<()> {
-    Ticket::new(&Host::of(&env)?.queue, slot).answer_from(async {
+pub fn panic_in_task(copy: &NativeCopy, slot: u32) {
+    Ticket::new(&copy.queue, slot).answer_from(async {
         defect();
         Ok(0_u64)
     });
-    Ok(())
 }
 
 struct Defect;

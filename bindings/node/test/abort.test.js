@@ -12,9 +12,10 @@ describe('giving a call up', () => {
     const stream = client.stream('abort', 'all');
     await stream.append({ k: 'v' });
     const reason = new Error('no longer of interest');
+    const id = await client.mint();
     const calls = (signal) => [
       stream.append({ k: 'v' }, { signal }),
-      stream.appendId(client.mint(), { k: 'v' }, { signal }),
+      stream.appendId(id, { k: 'v' }, { signal }),
       stream.appendBatch([{ k: 'v' }], { signal }),
       stream.appendBatch([{ k: 'v' }], { atomic: true, signal }),
       stream.appendSequenced({ k: 'v' }, { signal }),
@@ -29,7 +30,7 @@ describe('giving a call up', () => {
       stream.sweepConsumers('g', 0, { signal }),
       stream.removeGroup('g', { signal }),
       stream.deadLetters({ signal }).toArray(),
-      stream.putBack(client.mint(), { signal }),
+      stream.putBack(id, { signal }),
       stream.trim({ maxLen: 0, signal }),
       stream.read({ signal }).toArray(),
       stream.readSince(new Date(), { signal }).toArray(),

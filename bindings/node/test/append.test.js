@@ -86,9 +86,6 @@ describe('appending', () => {
     await assert.rejects(stream.appendId('x', {}), { code: 'malformed_id' });
     await assert.rejects(stream.appendId('JOB0NgWEfAER90', {}), { code: 'kind' });
     assert.throws(() => client.stream('append', 'a b'), { code: 'invalid_name' });
-    await assert.rejects((await at.connect({ nodeId: undefined })).stream('append', 'refused').append({}), {
-      code: 'invalid_option',
-    });
     assert.deepEqual(await at.plain.text('EXISTS', stream.key), 0);
     await at.plain.text('SET', 'emq:{append}:stream:text', 'x');
     await assert.rejects(client.stream('append', 'text').append({}), { code: 'wrong_type' });
@@ -144,16 +141,14 @@ describe('appending', () => {
 
   test('clients of one process and one node mint no id twice', async () => {
     const clients = await Promise.all(Array.from({ length: 10 }, () => at.connect()));
-    const ids = clients.flatMap((client) => Array.from({ length: 1000 }, () => client.mint()));
+    const minting = clients.flatMap((client) => Array.from({ length: 1000 }, () => client.mint()));
+    const ids = await Promise.all(minting);
     assert.equal(new Set(ids).size, ids.length);
-    assert.deepEqual(ids, [...ids].sort());
     assert.equal(EventId.parse(ids[0]).node, 7);
-    const reader = await at.connect({ nodeId: undefined });
-    assert.throws(() => reader.mint(), { code: 'invalid_option' });
   });
 
   test('a clock that stands still pins the ids', async () => {
     const client = await at.connect({ nodeId: 3, clock: 1735689600001 });
-    assert.equal(EventId.parse(client.mint()).unixMs, 1735689600001);
+    assert.equal(EventId.parse(await client.mint()).unixMs, 1735689600001);
   });
 });

@@ -117,6 +117,7 @@ describe('arguments of a wrong kind', () => {
     for (const count of [-1, 1.5, NaN, Infinity, 2 ** 53]) {
       assert.throws(() => read({ limit: count }), RangeError);
       assert.throws(() => read({ pageSize: count }), RangeError);
+      assert.throws(() => read({ pageBytes: count }), RangeError);
       assert.throws(() => readLast(count), RangeError);
       await assert.rejects(trim({ maxLen: count }), RangeError);
       await assert.rejects(client.close(count), RangeError);

@@ -12,7 +12,7 @@ const types = readFileSync(join(__dirname, '../index.d.ts'), 'utf8');
 describe('errors', () => {
   test('each code of the core has a class of its own, declared and exported', () => {
     const codes = native.codes();
-    assert.equal(new Set(codes).size, 29);
+    assert.equal(new Set(codes).size, 32);
     for (const code of codes) {
       const error = makeError(code, 'a sentence', 'a key', null, null);
       assert.ok(error instanceof echomq.EchoMQError && error instanceof Error);
@@ -29,6 +29,12 @@ describe('errors', () => {
     const error = makeError('of_later', 'a sentence', null, null, null);
     assert.equal(error.constructor, echomq.EchoMQError);
     assert.equal(error.code, 'of_later');
+  });
+
+  test('an error says whether asking again can help, and what led to it', () => {
+    const cause = makeError('disconnected', 'no connection', null, null, null, true, null);
+    const error = makeError('unknown_outcome', 'nobody knows', null, null, null, false, cause);
+    assert.deepEqual([cause.retryable, cause.cause, error.retryable, error.cause], [true, undefined, false, cause]);
   });
 
   test('the name of a class is the code in the manner of JavaScript', () => {

@@ -1,7 +1,7 @@
 const assert = require('node:assert/strict');
 const { describe, test } = require('node:test');
 const native = require('../lib/native');
-const { call } = require('../lib/calls');
+const { call, copy } = require('../lib/calls');
 const { suite } = require('./suite');
 
 // Each panic still says in one line where it was.
@@ -16,8 +16,14 @@ describe('a defect in the native module', () => {
       assert.throws(() => native.panicInCall(), /a defect on purpose/);
       const beside = stream.append({ k: 'v' });
       await assert.rejects(call(native.panicInCall), /a defect on purpose/);
-      await assert.rejects(call(native.panicInAnswer), /a defect on purpose/);
-      await assert.rejects(call(native.panicInTask), /defect/);
+      await assert.rejects(
+        call((slot) => native.panicInAnswer(copy, slot)),
+        /a defect on purpose/,
+      );
+      await assert.rejects(
+        call((slot) => native.panicInTask(copy, slot)),
+        /defect/,
+      );
       assert.equal(typeof (await beside), 'string');
     }
     assert.equal(await at.plain.text('XLEN', stream.key), 3);

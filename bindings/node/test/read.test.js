@@ -57,6 +57,8 @@ describe('reading', () => {
       await read(stream.readWindow(new Date(START), new Date(START + 9), { limit: 2 })),
       ids.slice(0, 2),
     );
+    assert.deepEqual(await read(stream.read({ pageBytes: 1 })), ids);
+    assert.deepEqual(await read(stream.readLast(3, { pageSize: 2, pageBytes: 1 })), ids.slice(7).reverse());
     const sizes = [];
     for await (const page of stream.read({ pageSize: 4 }).pages()) sizes.push(page.length);
     assert.deepEqual(sizes, [4, 4, 2]);

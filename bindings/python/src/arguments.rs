@@ -2,7 +2,7 @@
 
 use crate::text::{Text, borrowed, text};
 use crate::{error, instant, text};
-use echomq::{Code, EventId, Fields, Range, Signal, Start, Timestamp, Trim};
+use echomq::{Code, EventId, Fields, Range, Signal, Start, TailOptions, Timestamp, Trim};
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -203,4 +203,17 @@ pub(crate) fn start(value: &Bound<'_, PyAny>) -> PyResult<Start> {
     }
     let text = value.cast::<PyString>().map_err(|_| PyTypeError::new_err("start is a str or a datetime"))?;
     Start::parse(&text::name(text)?).map_err(|error| error::raise(value.py(), &error))
+}
+
+/// How a tail reads: where it begins, and about how many bytes at once.
+pub(crate) fn tail_options(
+    place: &Bound<'_, PyAny>,
+    page_bytes: Option<&Bound<'_, PyAny>>,
+) -> PyResult<TailOptions> {
+    let mut options = TailOptions::new(start(place)?);
+    if let Some(bytes) = page_bytes {
+        let set = options.set("page_bytes", &count(bytes, "page_bytes")?.to_string());
+        set.map_err(|error| error::raise(bytes.py(), &error))?;
+    }
+    Ok(options)
 }

@@ -4,7 +4,7 @@ use crate::events::Events;
 use crate::status::Status;
 use crate::stream::Stream;
 use crate::wait::{interrupted, wait};
-use crate::{arguments, error, options, reply, text};
+use crate::{arguments, error, host, options, reply, text};
 use echomq::blocking;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -35,6 +35,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (url, /, **options))]
     fn new(py: Python<'_>, url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        host::refuse_patched(py)?;
         let options = options::options(url, options)?;
         wait(py, || blocking::Client::open_with(&options, Arc::new(interrupted))).map(Self)
     }
@@ -51,11 +52,13 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(queue.py(), &error))
     }
 
-    /// Makes one id, for ``append_id``. It needs no server and does not wait.
+    /// Makes one id, for ``append_id``. It is there at once while the client has its node; the first one leases a node,
+    /// which takes the server.
     ///
-    /// Fails with ``InvalidOptionError`` without a node id, ``ClockAheadError`` and ``MintExhaustedError``.
+    /// Fails with ``ClockAheadError``, with ``NodeLeaseLostError`` where no node is free, with ``NodeConflictError`` where
+    /// another process has the one given and ``on_node_conflict`` says so, and with ``MintExhaustedError``.
     fn mint(&self, py: Python<'_>) -> PyResult<String> {
-        self.0.mint().map(String::from).map_err(|error| error::raise(py, &error))
+        wait(py, || self.0.mint()).map(String::from)
     }
 
     /// Sends any command of the server's, its parts ``str`` or ``bytes``, and gives the reply: texts as ``bytes``.

@@ -11,33 +11,48 @@ use std::vec;
 pub(crate) struct Pace {
     limit: Option<u64>,
     page_size: Option<u64>,
+    page_bytes: Option<u64>,
 }
 
 impl Pace {
     pub(crate) fn new(
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let count = |value: Option<&Bound<'_, PyAny>>, what| {
             value.map(|value| arguments::count(value, what)).transpose()
         };
-        Ok(Self { limit: count(limit, "limit")?, page_size: count(page_size, "page_size")? })
+        Ok(Self {
+            limit: count(limit, "limit")?,
+            page_size: count(page_size, "page_size")?,
+            page_bytes: count(page_bytes, "page_bytes")?,
+        })
     }
 
-    /// Gives both to a reader, each by the method that takes it.
-    pub(crate) fn set<R>(self, reader: R, limit: impl Fn(R, u64) -> R, page_size: impl Fn(R, u64) -> R) -> R {
-        let reader = match self.limit {
-            Some(records) => limit(reader, records),
-            None => reader,
-        };
-        match self.page_size {
-            Some(records) => page_size(reader, records),
-            None => reader,
+    /// Gives them to a reader, each by the method that takes it.
+    pub(crate) fn set<R>(
+        self,
+        mut reader: R,
+        limit: impl Fn(R, u64) -> R,
+        page_size: impl Fn(R, u64) -> R,
+        page_bytes: impl Fn(R, u64) -> R,
+    ) -> R {
+        if let Some(records) = self.limit {
+            reader = limit(reader, records);
         }
+        if let Some(records) = self.page_size {
+            reader = page_size(reader, records);
+        }
+        if let Some(bytes) = self.page_bytes {
+            reader = page_bytes(reader, bytes);
+        }
+        reader
     }
 
     pub(crate) fn reader(self, reader: blocking::Reader) -> Reader {
-        let reader = self.set(reader, blocking::Reader::limit, blocking::Reader::page_size);
+        let (limit, size) = (blocking::Reader::limit, blocking::Reader::page_size);
+        let reader = self.set(reader, limit, size, blocking::Reader::page_bytes);
         Reader { reader, page: Vec::new().into_iter() }
     }
 }

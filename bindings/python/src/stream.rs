@@ -115,7 +115,8 @@ impl Stream {
     /// Reads a range, oldest first: an iterator that asks for a page at a time.
     ///
     /// A bound is an id, or ``(`` and an id for what lies behind or before that record; ``-`` and ``+`` are the ends of
-    /// the stream. ``limit`` is how many records to give at most, ``page_size`` how many to ask for at a time.
+    /// the stream. ``limit`` is how many records to give at most, ``page_size`` how many to ask for at a time, and
+    /// ``page_bytes`` about how many bytes: 4 MiB unless it is given, and a page of large records has fewer of them.
     /// Fails with ``MalformedIdError`` and ``KindError``.
     ///
     /// >>> with echomq.Client(url, node_id=7) as client:
@@ -123,7 +124,7 @@ impl Stream {
     /// ...     ids = numbers.append_batch([{"n": str(n)} for n in range(5)])
     /// ...     [record.get("n") for record in numbers.read("(" + ids[1], ids[3])]
     /// ['2', '3']
-    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None, page_bytes = None))]
     fn read(
         &self,
         py: Python<'_>,
@@ -131,8 +132,9 @@ impl Stream {
         last: Option<&Bound<'_, PyString>>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Pace::new(limit, page_size)?.reader(self.0.read(range(py, first, last)?)))
+        Ok(Pace::new(limit, page_size, page_bytes)?.reader(self.0.read(range(py, first, last)?)))
     }
 
     /// Reads what was made in the closed interval of two instants, oldest first.
@@ -147,7 +149,7 @@ impl Stream {
     /// ...     before = days.read_window(made - timedelta(hours=1), made - timedelta(milliseconds=1)).all()
     /// >>> len(inside), len(before)
     /// (1, 0)
-    #[pyo3(signature = (first, last, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first, last, *, limit = None, page_size = None, page_bytes = None))]
     fn read_window(
         &self,
         py: Python<'_>,
@@ -155,31 +157,36 @@ impl Stream {
         last: &Bound<'_, PyAny>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
         let (first, last) = window(first, last)?;
         let reader = self.0.read_window(first, last).map_err(|error| error::raise(py, &error))?;
-        Ok(Pace::new(limit, page_size)?.reader(reader))
+        Ok(Pace::new(limit, page_size, page_bytes)?.reader(reader))
     }
 
     /// Reads what was made at or after an instant, oldest first; see ``read_window``.
-    #[pyo3(signature = (first, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first, *, limit = None, page_size = None, page_bytes = None))]
     fn read_since(
         &self,
         first: &Bound<'_, PyAny>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Pace::new(limit, page_size)?.reader(self.0.read_since(instant::timestamp(first, "first")?)))
+        Ok(Pace::new(limit, page_size, page_bytes)?
+            .reader(self.0.read_since(instant::timestamp(first, "first")?)))
     }
 
     /// Reads the newest records, newest first.
-    #[pyo3(signature = (records, *, page_size = None))]
+    #[pyo3(signature = (records, *, page_size = None, page_bytes = None))]
     fn read_last(
         &self,
         records: &Bound<'_, PyAny>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Pace::new(None, page_size)?.reader(self.0.read_last(arguments::count(records, "records")?)))
+        Ok(Pace::new(None, page_size, page_bytes)?
+            .reader(self.0.read_last(arguments::count(records, "records")?)))
     }
 
     /// Lets go of old records and answers how many went.
@@ -226,11 +233,13 @@ impl Stream {
 
     /// Follows the stream from a place on, for ever: ``"new"``, ``"head"``, an id (what follows it), or an instant.
     ///
-    /// When it answers, its place is pinned: what is appended from then on is seen. Fails with ``InvalidOptionError``,
+    /// When it answers, its place is pinned: what is appended from then on is seen. ``page_bytes`` is about how many bytes it
+    /// reads at once and holds ahead, 4 MiB unless it is given. Fails with ``InvalidOptionError``,
     /// ``MalformedIdError``, ``KindError``, ``WrongTypeError``, and as ``Client`` does.
-    fn tail(&self, start: &Bound<'_, PyAny>) -> PyResult<Tail> {
-        let place = arguments::start(start)?;
-        wait(start.py(), || self.0.tail(place)).map(Tail::from)
+    #[pyo3(signature = (start, *, page_bytes = None))]
+    fn tail(&self, start: &Bound<'_, PyAny>, page_bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Tail> {
+        let options = arguments::tail_options(start, page_bytes)?;
+        wait(start.py(), || self.0.tail(options)).map(Tail::from)
     }
 
     /// All consumer groups with their consumers, in the server's order, as they were at one instant. A stream that is not
@@ -315,7 +324,7 @@ impl Stream {
     /// (['guessed'], [])
     /// >>> letter.get("origin") == id, letter.get("error"), letter.get("attempts")
     /// (True, 'no such address', '1')
-    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None, page_bytes = None))]
     fn dead_letters(
         &self,
         py: Python<'_>,
@@ -323,8 +332,9 @@ impl Stream {
         last: Option<&Bound<'_, PyString>>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Pace::new(limit, page_size)?.reader(self.0.dead_letters(range(py, first, last)?)))
+        Ok(Pace::new(limit, page_size, page_bytes)?.reader(self.0.dead_letters(range(py, first, last)?)))
     }
 
     /// Puts a dead letter back: its own fields become a new record of the stream, appended as by ``append_sequenced``, whose

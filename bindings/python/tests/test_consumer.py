@@ -77,6 +77,7 @@ def test_options_are_checked_by_the_core(stream, plain, key):
         ("retry", timedelta(hours=1)),
         ("on_foreign", "ignore"),
         ("max_n", 1_000),
+        ("page_bytes", 0),
         ("no_such_option", 1),
         ("order_by", "\udcff"),
     ):

@@ -64,7 +64,10 @@ def test_every_page_size_and_limit_gives_the_same_records(stream, written):
         assert numbers(stream.read(page_size=page_size)) == ["0", "1", "2", "3", "4"]
         for limit in range(7):
             assert numbers(stream.read(limit=limit, page_size=page_size)) == ["0", "1", "2", "3", "4"][:limit]
-    assert numbers(stream.read_last(3, page_size=2)) == ["4", "3", "2"]
+    for page_bytes in (0, 1, 100, 2**64 - 1):
+        assert numbers(stream.read(page_bytes=page_bytes)) == ["0", "1", "2", "3", "4"]
+    assert [len(page) for page in iter(stream.read(page_bytes=1).next_page, None)][1:] == [1] * 4
+    assert numbers(stream.read_last(3, page_size=2, page_bytes=1)) == ["4", "3", "2"]
     assert numbers(stream.read_last(0)) == []
 
 
@@ -113,6 +116,8 @@ def test_counts_out_of_bounds(stream, value):
     for call in (
         lambda: stream.read(limit=value),
         lambda: stream.read(page_size=value),
+        lambda: stream.read(page_bytes=value),
+        lambda: stream.tail("head", page_bytes=value),
         lambda: stream.read_last(value),
         lambda: stream.trim(max_len=value),
     ):

@@ -99,7 +99,10 @@ const operations = {
     return [];
   },
 
-  mint: (handle, count) => Array.from({ length: Number(count) }, () => field(client(handle).mint())),
+  mint: async (handle, count) => {
+    const ids = await Promise.all(Array.from({ length: Number(count) }, () => client(handle).mint()));
+    return ids.map(field);
+  },
   append: async (handle, queue, name, ...fields) => [field(await stream(handle, queue, name).append(pairs(fields)))],
   append_id: async (handle, queue, name, id, ...fields) => [
     field(await stream(handle, queue, name).appendId(text(id), pairs(fields))),
@@ -135,6 +138,7 @@ const operations = {
       }),
     ),
   next: readers.next,
+  next_cancelled: readers.nextCancelled,
   ack: (reader, entryId) => readers.settle(reader, text(entryId), (delivery) => delivery.ack()),
   fail: (reader, entryId, reason) => readers.settle(reader, text(entryId), (delivery) => delivery.fail(text(reason))),
   stop: readers.stop,

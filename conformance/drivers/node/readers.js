@@ -43,14 +43,48 @@ async function within(wait, what) {
   }
 }
 
+/** The signal that gives a wait up that many microseconds after it began, and what keeps it from doing so. */
+function abortAfter(microseconds) {
+  const controller = new AbortController();
+  const until = performance.now() + Number(microseconds) / 1000;
+  let over = false;
+  const look = () => {
+    if (over) return;
+    if (performance.now() >= until) controller.abort();
+    else setImmediate(look);
+  };
+  look();
+  return [
+    controller.signal,
+    () => {
+      over = true;
+    },
+  ];
+}
+
+/** Waits as `next` or `event` does, and gives the wait up after so many microseconds. */
+async function nextCancelled(name, after) {
+  const held = readers.get(name);
+  const take = held.subscriber === undefined ? takeEntry : takeEvent;
+  const [signal, forget] = abortAfter(after);
+  try {
+    return await take(held, signal);
+  } catch (error) {
+    if (signal.aborted && error === signal.reason) return ['cancelled'];
+    throw error;
+  } finally {
+    forget();
+  }
+}
+
 /** The next entry. */
 async function next(name, wait) {
-  const { reader, deliveries } = readers.get(name);
-  const found = await within(wait, async (signal) => {
-    let next = await reader.next({ signal });
-    while (next instanceof Gap) next = await reader.next({ signal });
-    return next;
-  });
+  return (await within(wait, (signal) => takeEntry(readers.get(name), signal))) ?? [];
+}
+
+async function takeEntry({ reader, deliveries }, signal) {
+  let found = await reader.next({ signal });
+  while (found instanceof Gap) found = await reader.next({ signal });
   if (found === undefined) return [];
   const attempts = reader instanceof Tail ? [] : [String(found.attempts)];
   if (attempts.length > 0) deliveries.set(found.entryId, found);
@@ -59,8 +93,11 @@ async function next(name, wait) {
 
 /** The next event or gap. */
 async function event(name, wait) {
-  const { subscriber } = readers.get(name);
-  const heard = await within(wait, (signal) => subscriber.next({ signal }));
+  return (await within(wait, (signal) => takeEvent(readers.get(name), signal))) ?? [];
+}
+
+async function takeEvent({ subscriber }, signal) {
+  const heard = await subscriber.next({ signal });
   if (heard === undefined) return [];
   return heard instanceof EventGap ? ['gap'] : [field(heard.name), field(heard.payload)];
 }
@@ -87,4 +124,4 @@ async function stop(name, deadline) {
   return [];
 }
 
-module.exports = { cancelled, closeAllOf, event, listen, next, open, settle, stop };
+module.exports = { cancelled, closeAllOf, event, listen, next, nextCancelled, open, settle, stop };

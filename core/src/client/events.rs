@@ -1,5 +1,6 @@
 //! The events of a queue.
 
+use super::stream::Stream;
 use crate::cancel::mark::Cancel;
 use crate::cancel::token::CancelToken;
 use crate::cancel::watch::watch;
@@ -10,18 +11,16 @@ use crate::connection::shared::Shared;
 use crate::error::Code;
 use crate::error::Result;
 use crate::events::Channel;
-use crate::events::announce::{Announce, Announced};
+use crate::events::announce::Announced;
 use crate::events::hub::Hub;
 use crate::events::listener::Listener;
 use crate::events::progress::UpdateProgress;
 use crate::events::publish::Publish;
 use crate::events::signal::Signal;
-use crate::id::branded::{BrandedId, EventId};
-use crate::operation::Operation;
+use crate::id::branded::BrandedId;
 use crate::record::Fields;
 use crate::stream::Key;
-use crate::stream::append::Append;
-use crate::stream::append_sequenced::AppendSequenced;
+use crate::stream::writers::Writers;
 use std::fmt;
 use std::time::Duration;
 
@@ -98,27 +97,31 @@ impl<D: Door> Events<D> {
     /// Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id`
     /// stand before the further ones. A listener that missed something reads from the last id that it knows.
     ///
-    /// Fails as [`Stream::append`](crate::Stream::append) does, with [`Code::InvalidName`] for the stream, with
-    /// [`Code::ReservedField`] for an event with a member `stream` or `id` of its own, and with [`Code::TooLarge`]; nothing is
-    /// published then. Once the record is there the call succeeds, and [`Announced::published`] says what became of the event.
+    /// The same as [`Stream::append_and_publish`](crate::Stream::append_and_publish) of a stream with one writer, and fails as that
+    /// does, and with [`Code::InvalidName`] for the stream.
     pub fn append_and_publish(
         &self,
         stream: &str,
         fields: impl Into<Fields>,
         signal: Signal,
     ) -> D::Answer<Announced> {
-        let append = |key, fields| Ok(Append::new(key, None, fields));
-        self.door.run(self.announce(stream, fields.into(), signal, append))
+        match self.stream(stream, Writers::One) {
+            Ok(stream) => stream.append_and_publish(fields, signal),
+            Err(error) => D::ready(Err(error)),
+        }
     }
 
-    /// The same for a stream of several writers: see [`Stream::append_sequenced`](crate::Stream::append_sequenced).
+    /// The same for a stream of several writers.
     pub fn append_sequenced_and_publish(
         &self,
         stream: &str,
         fields: impl Into<Fields>,
         signal: Signal,
     ) -> D::Answer<Announced> {
-        self.door.run(self.announce(stream, fields.into(), signal, AppendSequenced::one))
+        match self.stream(stream, Writers::Many) {
+            Ok(stream) => stream.append_and_publish(fields, signal),
+            Err(error) => D::ready(Err(error)),
+        }
     }
 
     /// Listens to the queue's events. It answers when the server has confirmed the subscription.
@@ -173,17 +176,9 @@ impl<D: Door> Events<D> {
         self.door.spawn(async move { watch(hub.hold(door.shared().await?, channel).await?, job).await })
     }
 
-    fn announce<A: Operation<Reply = EventId>>(
-        &self,
-        stream: &str,
-        fields: Fields,
-        signal: Signal,
-        append: impl FnOnce(Key, Fields) -> Result<A>,
-    ) -> Result<Announce<A>> {
+    fn stream(&self, stream: &str, writers: Writers) -> Result<Stream<D>> {
         let key = Key::new(self.channel.keys(), stream)?;
-        fields.check(self.max_bytes()).map_err(|error| error.about(&*key))?;
-        self.door.minter().check()?;
-        Announce::new(append(key, fields)?, self.channel.clone(), stream, signal, self.max_bytes())
+        Ok(Stream::new(self.door.clone(), key).writers(writers))
     }
 
     fn max_bytes(&self) -> usize {

@@ -21,9 +21,12 @@ use crate::error::Result;
 use crate::events::Channel;
 use crate::events::hub::Hub;
 use crate::id::branded::EventId;
+use crate::id::mint::Refusal;
 use crate::keyspace::Keyspace;
+use crate::node::{self, Minted, Nodes};
 use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
+use crate::operation::lease::NodeLease;
 use crate::stream::Key;
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +44,7 @@ use std::time::Duration;
 /// # async fn example() -> echomq::Result<()> {
 /// use echomq::{Client, Options};
 ///
-/// let client = Client::connect(&Options::new("redis://localhost")?.node_id(7)).await?;
+/// let client = Client::connect(&Options::new("redis://localhost")?).await?;
 /// let events = client.stream("codemojex", "events")?;
 /// let id = events.append([("kind", "guessed"), ("player", "PLR0NgWEfAEJfs")]).await?;
 /// for record in events.read(echomq::Range::all().from(id)).all().await? {
@@ -57,18 +60,24 @@ pub struct Client<D = Shared> {
 }
 
 impl Client<Shared> {
-    /// Connects.
+    /// Connects, as the option [`connect`](Options::connect) says: by default it waits for a server that is not there yet, for
+    /// at most `connect_timeout`.
     ///
     /// The client's driver runs on the tokio runtime of the caller and needs it for as long as the client is used.
     ///
-    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`], or
-    /// [`Code::Disconnected`] when the server cannot be reached within `connect_timeout`.
+    /// Fails with [`Code::InvalidOption`], [`Code::Tls`], [`Code::Auth`], [`Code::VersionFence`],
+    /// [`Code::UnsupportedServer`], with [`Code::Disconnected`] when the server cannot be reached within
+    /// `connect_timeout`, and with [`Code::Unavailable`] when it is there and does not serve. With
+    /// [`Connect::Lazy`](crate::Connect::Lazy) only with [`Code::InvalidOption`] and [`Code::Tls`]: what else there is, the
+    /// calls answer, [`Client::status`] and [`Client::notices`].
     ///
     /// [`Code::InvalidOption`]: crate::Code::InvalidOption
     /// [`Code::Tls`]: crate::Code::Tls
     /// [`Code::Auth`]: crate::Code::Auth
     /// [`Code::VersionFence`]: crate::Code::VersionFence
+    /// [`Code::UnsupportedServer`]: crate::Code::UnsupportedServer
     /// [`Code::Disconnected`]: crate::Code::Disconnected
+    /// [`Code::Unavailable`]: crate::Code::Unavailable
     pub async fn connect(options: &Options) -> Result<Self> {
         Shared::connect(options.settings()?).await.map(Self::new)
     }
@@ -101,7 +110,7 @@ impl Client<Local> {
     /// ```no_run
     /// use echomq::{Options, blocking::Client};
     ///
-    /// let client = Client::open(&Options::new("redis://localhost")?.node_id(7))?;
+    /// let client = Client::open(&Options::new("redis://localhost")?)?;
     /// let id = client.stream("codemojex", "events")?.append([("kind", "guessed")])?;
     /// # Ok::<(), echomq::Error>(())
     /// ```
@@ -128,6 +137,7 @@ impl Client<Local> {
 
 impl<D: Door> Client<D> {
     fn new(door: D) -> Self {
+        node::keep(&door);
         Self { door, hub: Hub::new() }
     }
 
@@ -145,10 +155,30 @@ impl<D: Door> Client<D> {
 
     /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
     ///
-    /// Fails with [`Code::InvalidOption`](crate::Code::InvalidOption) without a node id, with
-    /// [`Code::ClockAhead`](crate::Code::ClockAhead), and as [`Mint::mint`](crate::Mint::mint) does.
-    pub fn mint(&self) -> Result<EventId> {
-        self.door.minter().mint()
+    /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server; and
+    /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
+    ///
+    /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
+    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free, with
+    /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
+    /// `on_node_conflict` says so, as every call does where the server cannot be reached in time, and as
+    /// [`Mint::mint`](crate::Mint::mint) does.
+    pub fn mint(&self) -> D::Answer<EventId> {
+        let minter = self.door.minter();
+        match minter.try_mint() {
+            Err(Refusal::NoLease | Refusal::Forked | Refusal::Ahead(_)) => {
+                self.door.run(Ok(Minted::default()))
+            }
+            minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),
+        }
+    }
+
+    /// The leases of nodes that have not run out, by node: this client's own, once it has minted, and those of all others.
+    ///
+    /// Two of one node are of processes to which one `node_id` was given. It only reads, so a user without the right to write
+    /// may ask.
+    pub fn nodes(&self) -> D::Answer<Vec<NodeLease>> {
+        self.door.run(Ok(Nodes::default()))
     }
 
     /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.

@@ -3,10 +3,10 @@
 use crate::connection::door::Door;
 use crate::connection::local::Local;
 use crate::connection::shared::Shared;
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::operation::pending::Pending;
 use crate::record::Record;
-use crate::stream::read::Cursor;
+use crate::stream::read::{Cursor, Page};
 use futures_core::Stream as AsyncIterator;
 use std::fmt;
 use std::pin::Pin;
@@ -25,7 +25,7 @@ use std::vec;
 pub struct Reader<D: Door = Shared> {
     door: D,
     cursor: Cursor,
-    asked: Option<Pending<Vec<Record>>>,
+    asked: Option<Pending<Page>>,
     page: vec::IntoIter<Record>,
 }
 
@@ -40,29 +40,56 @@ impl<D: Door> Reader<D> {
         self
     }
 
-    /// Asks for that many records at a time, at least one; 1 000 unless said otherwise.
+    /// Asks for that many records at a time at most, and at least one; 1 000 unless said otherwise.
+    ///
+    /// A page has fewer of them where they are large; see [`Reader::page_bytes`].
     pub fn page_size(mut self, records: u64) -> Self {
         self.cursor.page(records);
         self
     }
 
-    fn turn(&mut self, page: Vec<Record>) -> Option<Vec<Record>> {
-        self.cursor.advance(&page);
-        if page.is_empty() { None } else { Some(page) }
+    /// Asks for about that many bytes at a time at most, and at least one; 4 MiB unless said otherwise.
+    ///
+    /// A server counts records and not bytes, so the size of the next page is learnt from the sizes seen: the first one has
+    /// at most 16 records. A record that is larger comes alone. A page that is cut, because the connection breaks or the time
+    /// for it is over, is asked for again with half as many records.
+    pub fn page_bytes(mut self, bytes: u64) -> Self {
+        self.cursor.page_bytes(bytes);
+        self
+    }
+
+    fn turn(&mut self, page: Result<Page>) -> Result<Option<Vec<Record>>> {
+        let page = page.inspect_err(|error| {
+            if matches!(error.code(), Code::Disconnected | Code::Timeout) {
+                self.cursor.cut();
+            }
+        })?;
+        let page = self.cursor.advance(page);
+        Ok(if page.is_empty() { None } else { Some(page) })
+    }
+
+    /// What is left of the page that records were taken from one by one.
+    fn rest(&mut self) -> Option<Vec<Record>> {
+        let rest: Vec<Record> = self.page.by_ref().collect();
+        if rest.is_empty() { None } else { Some(rest) }
     }
 }
 
 impl Reader<Shared> {
-    /// The next page, never an empty one; nothing at the end of the range.
+    /// The next page, or what is left of one that records were taken from, never an empty one; nothing at the end of the
+    /// range.
     ///
     /// Fails as every call of a [`Stream`](crate::Stream) does.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Record>>> {
+        if let Some(rest) = self.rest() {
+            return Ok(Some(rest));
+        }
         std::future::poll_fn(|context| self.poll_page(context)).await
     }
 
     /// All records that are left, in one list.
     pub async fn all(mut self) -> Result<Vec<Record>> {
-        let mut records: Vec<Record> = self.page.by_ref().collect();
+        let mut records = Vec::new();
         while let Some(page) = self.next_page().await? {
             records.extend(page);
         }
@@ -79,7 +106,7 @@ impl Reader<Shared> {
         let Some(asked) = &mut self.asked else { return Poll::Ready(Ok(None)) };
         let page = ready!(Pin::new(asked).poll(context));
         self.asked = None;
-        Poll::Ready(page.map(|page| self.turn(page)))
+        Poll::Ready(self.turn(page))
     }
 }
 
@@ -101,12 +128,19 @@ impl AsyncIterator for Reader<Shared> {
 }
 
 impl Reader<Local> {
-    /// The next page, never an empty one; nothing at the end of the range.
+    /// The next page, or what is left of one that records were taken from, never an empty one; nothing at the end of the
+    /// range.
     ///
     /// Fails as every call of a [`Stream`](crate::Stream) does.
     pub fn next_page(&mut self) -> Result<Option<Vec<Record>>> {
+        if let Some(rest) = self.rest() {
+            return Ok(Some(rest));
+        }
         match self.cursor.next() {
-            Some(page) => self.door.run(Ok(page)).map(|page| self.turn(page)),
+            Some(page) => {
+                let page = self.door.run(Ok(page));
+                self.turn(page)
+            }
             None => Ok(None),
         }
     }

@@ -7,6 +7,9 @@ use crate::connection::shared::Shared;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::Result;
+use crate::events::Channel;
+use crate::events::announce::{Announce, Announced};
+use crate::events::signal::Signal;
 use crate::id::branded::EventId;
 use crate::operation::Operation;
 use crate::record::Fields;
@@ -15,17 +18,26 @@ use crate::stream::append::Append;
 use crate::stream::append_sequenced::AppendSequenced;
 use crate::stream::batch::AppendBatch;
 use crate::stream::batch_atomic::AppendBatchAtomic;
+use crate::stream::batch_sequenced::AppendBatchSequenced;
 use crate::stream::range::Range;
 use crate::stream::read::Cursor;
 use crate::stream::trim::{Trim, Trimming};
+use crate::stream::writers::Writers;
 use std::fmt;
 
 /// An append-only log of one queue.
 ///
-/// Its records carry a branded id made by the writer, so that stream order, id order and the order of making are one. With
-/// [`Stream::append`] and its kin it has *one writer*: one client of one process. A record of a second writer whose id is
-/// not above the stream's top is refused with [`Code::NonMonotonic`], never written elsewhere and never dropped in silence.
-/// A stream of *several writers* is appended to with [`Stream::append_sequenced`] by all of them.
+/// Its records carry a branded id, so that stream order, id order and the order of making are one. A handle says once how
+/// many writers its stream has:
+///
+/// | | [`Writers::One`], as it is opened | [`Writers::Many`], by [`Stream::writers`] |
+/// |---|---|---|
+/// | who appends | one client of one process | any number of clients, all with this |
+/// | who makes the id | the writer | the writer, or the server where that id has no place |
+/// | a second writer | its record is refused with [`Code::NonMonotonic`] | is what it is for |
+/// | an append is | one `XADD` | one call of a script |
+///
+/// A refused record is never written elsewhere and never dropped in silence.
 ///
 /// With [`Client`](crate::Client) each call answers a [`Pending`](crate::Pending), to be awaited; with
 /// [`blocking::Client`](crate::blocking::Client) the answer itself.
@@ -37,11 +49,30 @@ use std::fmt;
 pub struct Stream<D = Shared> {
     pub(super) door: D,
     pub(super) key: Key,
+    writers: Writers,
 }
 
 impl<D: Door> Stream<D> {
     pub(super) fn new(door: D, key: Key) -> Self {
-        Self { door, key }
+        Self { door, key, writers: Writers::One }
+    }
+
+    /// The same stream with that many writers: what [`Stream::append`], [`Stream::append_batch`],
+    /// [`Stream::append_batch_atomic`] and [`Stream::append_and_publish`] of this handle and its clones do from now on.
+    ///
+    /// ```no_run
+    /// # async fn example(client: echomq::Client) -> echomq::Result<()> {
+    /// use echomq::Writers;
+    ///
+    /// let events = client.stream("codemojex", "events")?.writers(Writers::Many);
+    /// let id = events.append([("kind", "guessed"), ("player", "PLR0NgWEfAEJfs")]).await?;
+    /// println!("appended {id}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn writers(mut self, writers: Writers) -> Self {
+        self.writers = writers;
+        self
     }
 
     /// The stream's key on the server.
@@ -50,6 +81,8 @@ impl<D: Door> Stream<D> {
     }
 
     /// Appends one record and answers its branded id.
+    ///
+    /// With [`Writers::Many`] this is [`Stream::append_sequenced`]. What follows holds for one writer.
     ///
     /// The record is written once or reported, never twice: where the connection breaks before the answer came, the client
     /// connects again and looks the id up.
@@ -62,14 +95,51 @@ impl<D: Door> Stream<D> {
     ///
     /// Dropping the answer does not take the record back.
     pub fn append(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        if self.writers == Writers::Many {
+            return self.append_sequenced(fields);
+        }
+        let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), None, fields)))
+    }
+
+    /// Appends one record, and then publishes an event of the queue with its place: the members `stream` and `id` stand
+    /// before the further ones. A listener that missed something reads from the last id that it knows.
+    ///
+    /// Fails as [`Stream::append`] does, with [`Code::ReservedField`] for an event with a member `stream` or `id` of its own,
+    /// and with [`Code::TooLarge`]; nothing is published then. Once the record is there the call succeeds, and
+    /// [`Announced::published`] says what became of the event.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the answer takes neither the record nor the event back.
+    ///
+    /// ```no_run
+    /// # async fn example(client: echomq::Client) -> echomq::Result<()> {
+    /// use echomq::{Signal, Writers};
+    ///
+    /// let events = client.stream("codemojex", "events")?.writers(Writers::Many);
+    /// let completed = Signal::new("completed", "JOB000xY9Wvvcd")?;
+    /// let announced = events.append_and_publish([("kind", "completed")], completed).await?;
+    /// println!("appended {}, heard by {:?}", announced.id, announced.published);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append_and_publish(&self, fields: impl Into<Fields>, signal: Signal) -> D::Answer<Announced> {
+        let fields = fields.into();
+        match self.writers {
+            Writers::One => {
+                let append = |key, fields| Ok(Append::new(key, None, fields));
+                self.door.run(self.announce(fields, signal, append))
+            }
+            Writers::Many => self.door.run(self.announce(fields, signal, AppendSequenced::one)),
+        }
     }
 
     /// Appends one record under an id of the caller's, to repeat history or to ask again after
     /// [`Code::UnknownOutcome`].
     ///
-    /// Fails as [`Stream::append`] does, but needs no node id and does not look at the clock.
+    /// Fails as [`Stream::append`] of one writer does, however many the stream has, but needs no node id and does not look at
+    /// the clock.
     pub fn append_id(&self, id: EventId, fields: impl Into<Fields>) -> D::Answer<EventId> {
         let fields = self.checked(fields.into());
         self.door.run(fields.map(|fields| Append::new(self.key.clone(), Some(id), fields)))
@@ -78,19 +148,36 @@ impl<D: Door> Stream<D> {
     /// Appends many records in one pipeline; one result for each, in their order.
     ///
     /// Each is written or refused for itself, as by [`Stream::append`]. An empty batch answers an empty list.
+    ///
+    /// With [`Writers::Many`] a record that is refused before it is sent keeps its place and its error, and the others are
+    /// appended in one step of the server's, as by [`Stream::append_batch_sequenced`]: where that fails, each of them has the
+    /// same error.
     pub fn append_batch<F: Into<Fields>>(
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<Result<EventId>>> {
         let records = records.into_iter().map(|fields| self.checked(fields.into())).collect();
-        let batch = AppendBatch::new(self.key.clone(), records);
-        if batch.is_done() {
-            return D::ready(Ok(batch.into_results()));
+        match self.writers {
+            Writers::One => {
+                let batch = AppendBatch::new(self.key.clone(), records);
+                if batch.is_done() {
+                    return D::ready(Ok(batch.into_results()));
+                }
+                self.door.run(Ok(batch))
+            }
+            Writers::Many => {
+                let batch = AppendBatchSequenced::new(self.key.clone(), records);
+                if batch.is_done() {
+                    return D::ready(Ok(batch.into_results()));
+                }
+                self.door.run(Ok(batch))
+            }
         }
-        self.door.run(self.with_node().map(|()| batch))
     }
 
     /// Appends all records in one step of the server's, or none of them, whatever their number.
+    ///
+    /// With [`Writers::Many`] this is [`Stream::append_batch_sequenced`]. What follows holds for one writer.
     ///
     /// Fails as [`Stream::append`] does, and with [`Code::TooLarge`] for a record of more than 3 499 fields. After a
     /// failure nothing was written, except with [`Code::UnknownOutcome`]: then all of it or nothing, and the error has
@@ -99,7 +186,10 @@ impl<D: Door> Stream<D> {
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<EventId>> {
-        self.append_all(records, AppendBatchAtomic::new)
+        match self.writers {
+            Writers::One => self.append_all(records, AppendBatchAtomic::new),
+            Writers::Many => self.append_batch_sequenced(records),
+        }
     }
 
     /// Appends one record to a stream that has several writers, and answers the branded id that the server decided on.
@@ -128,7 +218,7 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
-        let fields = self.checked(fields.into()).and_then(|fields| self.with_node().map(|()| fields));
+        let fields = self.checked(fields.into());
         self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
     }
 
@@ -204,21 +294,25 @@ impl<D: Door> Stream<D> {
             records.into_iter().map(|fields| self.checked(fields.into())).collect();
         match records {
             Ok(records) if records.is_empty() => D::ready(Ok(Vec::new())),
-            records => self.door.run(
-                records
-                    .and_then(|records| self.with_node().map(|()| records))
-                    .and_then(|records| operation(self.key.clone(), records)),
-            ),
+            records => self.door.run(records.and_then(|records| operation(self.key.clone(), records))),
         }
+    }
+
+    fn announce<A: Operation<Reply = EventId>>(
+        &self,
+        fields: Fields,
+        signal: Signal,
+        append: impl FnOnce(Key, Fields) -> Result<A>,
+    ) -> Result<Announce<A>> {
+        let fields = self.checked(fields)?;
+        let channel = Channel::new(self.key.keys().clone());
+        let append = append(self.key.clone(), fields)?;
+        Announce::new(append, channel, self.key.name(), signal, self.door.settings().max_record_bytes)
     }
 
     fn checked(&self, fields: Fields) -> Result<Fields> {
         fields.check(self.door.settings().max_record_bytes).map_err(|error| error.about(&*self.key))?;
         Ok(fields)
-    }
-
-    fn with_node(&self) -> Result<()> {
-        self.door.minter().check()
     }
 }
 

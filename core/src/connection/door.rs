@@ -1,11 +1,13 @@
 //! What a door is to the calls that go through it.
 
+use super::outage::is_told;
 use super::settings::Settings;
 use super::shared::Shared;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::minter::Minter;
 use crate::process::Origin;
+use tokio::runtime::Handle as Runtime;
 
 /// A way to the server: [`Shared`] or [`Local`](super::local::Local).
 ///
@@ -29,6 +31,15 @@ pub trait Door: Clone + Send + Sync + 'static {
     /// The door that tasks of the client's use: itself, or one beside it where its calls wait on threads.
     fn shared(&self) -> impl Future<Output = Result<Shared>> + Send;
 
+    /// The door again, while someone else holds it too.
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static;
+
+    /// Where tasks of the client's run. Fails with `state` where the system gives no thread for one.
+    fn runtime(&self) -> Result<Runtime>;
+
+    /// Carries an operation of the client's own out, from a task.
+    fn run_aside<O: Operation>(self, operation: O) -> impl Future<Output = Result<O::Reply>> + Send;
+
     /// What the client was made with.
     fn settings(&self) -> &Settings;
 
@@ -43,13 +54,15 @@ pub trait Door: Clone + Send + Sync + 'static {
 }
 
 /// How a client's connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// Whether there is a connection, as far as the client has noticed.
     pub connected: bool,
     /// How often the client has connected again.
     pub reconnects: u64,
+    /// Why there is no connection.
+    pub error: Option<Error>,
 }
 
 /// The client was closed.
@@ -59,14 +72,40 @@ pub(crate) fn closed() -> Error {
 
 /// Nothing was heard in time; `cause` is why there is no connection, if there is none.
 pub(crate) fn too_late(cause: Option<&Error>) -> Error {
-    match cause {
-        Some(cause) => {
-            let error = Error::new(Code::Disconnected, cause.message());
-            match cause.subject() {
-                Some(subject) => error.about(subject),
-                None => error,
-            }
+    cause.map_or_else(|| Error::new(Code::Timeout, "no answer came in time"), no_connection)
+}
+
+/// What a call fails with for want of a connection: one code for one cause.
+pub(crate) fn no_connection(cause: &Error) -> Error {
+    let code = if is_told(cause.code()) { cause.code() } else { Code::Disconnected };
+    let error = Error::new(code, cause.message()).because(cause.clone());
+    match cause.subject() {
+        Some(subject) => error.about(subject),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_code_for_one_cause() {
+        for (cause, code) in [
+            (Code::Disconnected, Code::Disconnected),
+            (Code::Server, Code::Disconnected),
+            (Code::Timeout, Code::Disconnected),
+            (Code::Auth, Code::Auth),
+            (Code::Tls, Code::Tls),
+            (Code::VersionFence, Code::VersionFence),
+            (Code::UnsupportedServer, Code::UnsupportedServer),
+            (Code::Unavailable, Code::Unavailable),
+        ] {
+            let cause = Error::new(cause, "because of that").about("h:6379");
+            let error = too_late(Some(&cause));
+            assert_eq!((error.code(), error.cause()), (code, Some(&cause)));
+            assert_eq!((error.message(), error.subject()), ("because of that", Some("h:6379")));
         }
-        None => Error::new(Code::Timeout, "no answer came in time"),
+        assert_eq!(too_late(None).code(), Code::Timeout);
     }
 }

@@ -1,12 +1,14 @@
-//! The first words on a connection: protocol, user, database, name, version fence, and the server's clock
-//! (`docs/protocol.md` §2 and §4).
+//! The first words on a connection: protocol, user, database, name, version fence, which server it is, and the server's
+//! clock (`docs/protocol.md` §2 and §4).
 //!
 //! It does no I/O: it says what to send in each round and reads the answers, so that every door opens its connections
 //! alike.
 
+use super::identity::{Identity, eviction};
 use super::settings::{Protocol, Settings};
 use crate::error::{Code, Error, Result};
 use crate::keyspace::VERSION_KEY;
+use crate::notice::Notice;
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
@@ -18,6 +20,12 @@ const MAJORS: [&str; 2] = ["2", "3"];
 /// A handshake under way.
 pub(crate) struct Handshake<'a> {
     settings: &'a Settings,
+    /// What the server was told or asked for; a password may be another one each time.
+    password: Option<String>,
+    /// Whether the server has said who it is.
+    identified: bool,
+    /// Whether to ask what the server evicts.
+    asks_eviction: bool,
     round: Round,
     asked: Instant,
 }
@@ -33,20 +41,24 @@ enum Round {
 }
 
 /// What a handshake found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
     /// The server's clock in Unix milliseconds, and when it was read.
     pub(crate) server_time: (u64, Instant),
+    /// What the server evicts, where it was asked and evicts anything.
+    pub(crate) eviction: Option<Notice>,
 }
 
 impl<'a> Handshake<'a> {
-    pub(crate) fn new(settings: &'a Settings) -> Self {
-        let round = match (settings.protocol, &settings.password) {
+    /// A handshake with the password of this attempt.
+    pub(crate) fn new(settings: &'a Settings, password: Option<String>) -> Self {
+        let round = match (settings.protocol, &password) {
             (Protocol::Auto | Protocol::Resp3, _) => Round::Hello,
             (Protocol::Resp2, Some(_)) => Round::Auth,
             (Protocol::Resp2, None) => Round::Rest,
         };
-        Self { settings, round, asked: Instant::now() }
+        let asks_eviction = !settings.greeted();
+        Self { settings, password, identified: false, asks_eviction, round, asked: Instant::now() }
     }
 
     /// The commands of this round.
@@ -59,9 +71,8 @@ impl<'a> Handshake<'a> {
                 command.arg(word);
             });
         };
-        let settings = self.settings;
-        let (username, password) = (settings.username.as_deref(), settings.password.as_deref());
-        match (self.round, password) {
+        let username = self.settings.username.as_deref();
+        match (self.round, self.password.as_deref()) {
             (Round::Hello, Some(password)) => {
                 add(&["HELLO", "3", "AUTH", username.unwrap_or("default"), password])
             }
@@ -79,6 +90,13 @@ impl<'a> Handshake<'a> {
         // What only informs the server comes first; its answers are not looked at.
         add(&["CLIENT", "SETINFO", "LIB-NAME", "echomq"]);
         add(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]);
+        if !self.identified {
+            add(&["INFO", "server"]);
+        }
+        if self.asks_eviction {
+            add(&["CONFIG", "GET", "maxmemory-policy"]);
+            add(&["INFO", "memory"]);
+        }
         if let Some(name) = &self.settings.client_name {
             add(&["CLIENT", "SETNAME", name]);
         }
@@ -94,7 +112,7 @@ impl<'a> Handshake<'a> {
 
     /// Reads the answers of this round: what was found, or nothing while another round is needed.
     ///
-    /// Fails with `auth`, `version_fence`, `disconnected` while the server is loading its data, and `server`.
+    /// Fails with `auth`, `version_fence`, `unsupported_server`, `unavailable` while the server cannot serve, and `server`.
     pub(crate) fn answered(&mut self, replies: Vec<Value>) -> Result<Option<Greeting>> {
         match self.round {
             Round::Hello | Round::Auth => {
@@ -102,11 +120,16 @@ impl<'a> Handshake<'a> {
                 self.round = match reply {
                     Value::ServerError(error) if self.round == Round::Hello && speaks_only_resp2(&error) => {
                         if self.settings.protocol == Protocol::Resp3 {
-                            return Err(self.refused(Value::ServerError(error)));
+                            return Err(self.refused(&error));
                         }
-                        if self.settings.password.is_some() { Round::Auth } else { Round::Rest }
+                        if self.password.is_some() { Round::Auth } else { Round::Rest }
                     }
-                    reply @ Value::ServerError(_) => return Err(self.refused(reply)),
+                    Value::ServerError(error) => return Err(self.refused(&error)),
+                    hello if self.round == Round::Hello => {
+                        self.check(&Identity::of_hello(hello))?;
+                        self.identified = true;
+                        Round::Rest
+                    }
                     _ => Round::Rest,
                 };
                 Ok(None)
@@ -119,6 +142,11 @@ impl<'a> Handshake<'a> {
         let settings = self.settings;
         let mut replies = replies.into_iter().skip(2);
         let mut next = || replies.next().unwrap_or(Value::Nil);
+        if !self.identified {
+            // A sentinel refuses what follows, so this is looked at first.
+            self.check(&Identity::of_info(next()))?;
+        }
+        let eviction = if self.asks_eviction { eviction(next(), next()) } else { None };
         for needed in
             [settings.client_name.is_some(), settings.database != 0, settings.claim_version.is_some()]
         {
@@ -128,32 +156,44 @@ impl<'a> Handshake<'a> {
         }
         let version = self.accepted(next())?;
         check_version(reply::optional_bytes(version)?.as_deref())?;
-        Ok(Greeting { server_time: (reply::server_time(self.accepted(next())?)?, self.asked) })
+        let server_time = (reply::server_time(self.accepted(next())?)?, self.asked);
+        Ok(Greeting { server_time, eviction })
+    }
+
+    fn check(&self, identity: &Identity) -> Result<()> {
+        identity.check().map_err(|error| error.about(self.settings.endpoint.to_string()))
     }
 
     fn accepted(&self, reply: Value) -> Result<Value> {
         match reply {
-            reply @ Value::ServerError(_) => Err(self.refused(reply)),
+            Value::ServerError(error) => Err(self.refused(&error)),
             reply => Ok(reply),
         }
     }
 
-    fn refused(&self, reply: Value) -> Error {
-        let Value::ServerError(error) = reply else { return reply::unexpected("an error", &reply) };
-        let text = reply::refused(&error);
+    fn refused(&self, error: &redis::ServerError) -> Error {
+        let text = reply::refused(error);
+        let details = error.details().unwrap_or_default();
         let code = match error.code() {
-            // The server is there, but not ready to serve.
-            "LOADING" | "MASTERDOWN" | "BUSY" => Code::Disconnected,
+            "ERR" if details.contains("max number of clients") => Code::Unavailable,
             // A password where none is set, or a user that does not exist, has no code word of its own.
-            "ERR" if matches!(self.round, Round::Auth | Round::Hello) => Code::Auth,
+            "ERR" if matches!(self.round, Round::Auth | Round::Hello) && !is_unknown(details) => Code::Auth,
+            // Protected mode: the server takes nobody from elsewhere while it has no password.
+            "DENIED" => Code::Auth,
             _ => text.code(),
         };
         Error::new(code, text.message()).about(self.settings.endpoint.to_string())
     }
 }
 
+/// Whether the server, or a proxy before it, does not know a command.
+fn is_unknown(details: &str) -> bool {
+    let details = details.to_ascii_lowercase();
+    ["unknown command", "unsupported command"].iter().any(|text| details.contains(text))
+}
+
 fn speaks_only_resp2(error: &redis::ServerError) -> bool {
-    error.code() == "NOPROTO" || error.details().is_some_and(|text| text.contains("unknown command"))
+    error.code() == "NOPROTO" || error.details().is_some_and(is_unknown)
 }
 
 /// Lets absent and fitting versions pass.
@@ -186,6 +226,8 @@ pub(crate) fn is_version(version: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::connection::options::Options;
+    use crate::connection::password::Password;
+    use crate::notice::NoticeKind;
 
     fn settings(options: &[(&str, &str)]) -> Settings {
         let mut all = Options::new("redis://h").unwrap();
@@ -195,12 +237,27 @@ mod tests {
         all.settings().unwrap()
     }
 
+    fn begin(settings: &Settings) -> Handshake<'_> {
+        let Some(Password::Text(password)) = settings.password.clone() else {
+            return Handshake::new(settings, None);
+        };
+        Handshake::new(settings, Some(password))
+    }
+
     fn texts(commands: Packed) -> Vec<String> {
         commands.texts().into_iter().filter(|text| !text.starts_with("CLIENT SETINFO")).collect()
     }
 
     fn replies(raw: &[&str]) -> Vec<Value> {
         raw.iter().map(|reply| redis::parse_redis_value(reply.as_bytes()).unwrap()).collect()
+    }
+
+    /// The last round of another handshake with a server that speaks RESP3.
+    fn handshake_rest(settings: &Settings) -> Packed {
+        let mut handshake = begin(settings);
+        handshake.commands();
+        handshake.answered(replies(&["%0\r\n"])).unwrap();
+        handshake.commands()
     }
 
     const TIME: &str = "*2\r\n$10\r\n1735689600\r\n$6\r\n123999\r\n";
@@ -214,12 +271,14 @@ mod tests {
             ("client_name", "me"),
             ("claim_version", "echomq:2.1.0"),
         ]);
-        let mut handshake = Handshake::new(&settings);
+        let mut handshake = begin(&settings);
         assert_eq!(texts(handshake.commands()), ["HELLO 3 AUTH u p"]);
         assert_eq!(handshake.answered(replies(&["%0\r\n"])).unwrap(), None);
         assert_eq!(
             texts(handshake.commands()),
             [
+                "CONFIG GET maxmemory-policy",
+                "INFO memory",
                 "CLIENT SETNAME me",
                 "SELECT 3",
                 "SET {emq}:version echomq:2.1.0 NX",
@@ -227,29 +286,71 @@ mod tests {
                 "TIME",
             ]
         );
-        let rest = ["-ERR no", "-ERR no", "+OK", "+OK", "_", "$12\r\nechomq:3.0.9"]
-            .map(|reply| format!("{reply}\r\n"));
+        let rest = [
+            "-ERR no",
+            "-ERR no",
+            "-NOPERM no",
+            "$29\r\nmaxmemory_policy:volatile-ttl",
+            "+OK",
+            "+OK",
+            "_",
+            "$12\r\nechomq:3.0.9",
+        ]
+        .map(|reply| format!("{reply}\r\n"));
         let mut rest: Vec<&str> = rest.iter().map(String::as_str).collect();
         rest.push(TIME);
-        assert_eq!(handshake.answered(replies(&rest)).unwrap().unwrap().server_time.0, 1_735_689_600_123);
+        let greeting = handshake.answered(replies(&rest)).unwrap().unwrap();
+        assert_eq!(greeting.server_time.0, 1_735_689_600_123);
+        assert_eq!(greeting.eviction.as_ref().map(Notice::kind), Some(NoticeKind::EvictionPolicy));
+        settings.greet(&greeting);
+        assert_eq!(
+            texts(handshake_rest(&settings)).len(),
+            5,
+            "only the first connection asks what is evicted"
+        );
     }
 
     #[test]
     fn resp2_where_the_server_knows_no_other() {
-        for error in ["-NOPROTO unsupported protocol version\r\n", "-ERR unknown command 'HELLO'\r\n"] {
+        for error in [
+            "-NOPROTO unsupported protocol version\r\n",
+            "-ERR unknown command 'HELLO'\r\n",
+            "-ERR unsupported command 'HELLO'\r\n",
+        ] {
             let with_password = settings(&[("password", "p")]);
-            let mut handshake = Handshake::new(&with_password);
+            let mut handshake = begin(&with_password);
             assert_eq!(texts(handshake.commands()), ["HELLO 3 AUTH default p"]);
             assert_eq!(handshake.answered(replies(&[error])).unwrap(), None);
             assert_eq!(texts(handshake.commands()), ["AUTH p"]);
             assert_eq!(handshake.answered(replies(&["+OK\r\n"])).unwrap(), None);
-            assert_eq!(texts(handshake.commands()), ["GET {emq}:version", "TIME"]);
+            assert_eq!(
+                texts(handshake.commands()),
+                ["INFO server", "CONFIG GET maxmemory-policy", "INFO memory", "GET {emq}:version", "TIME"]
+            );
 
             let only_resp3 = settings(&[("protocol", "3")]);
-            let mut handshake = Handshake::new(&only_resp3);
+            let mut handshake = begin(&only_resp3);
             handshake.commands();
-            assert!(handshake.answered(replies(&[error])).is_err());
+            let error = handshake.answered(replies(&[error])).unwrap_err();
+            assert_eq!(error.code(), Code::Server, "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_used_is_refused_in_either_protocol() {
+        let cluster = "%2\r\n$7\r\nversion\r\n$5\r\n9.1.0\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
+        let resp3 = settings(&[]);
+        let mut handshake = begin(&resp3);
+        handshake.commands();
+        assert_eq!(handshake.answered(replies(&[cluster])).unwrap_err().code(), Code::UnsupportedServer);
+
+        let resp2 = settings(&[("protocol", "2")]);
+        let mut handshake = begin(&resp2);
+        handshake.commands();
+        let unknown = "-ERR unknown command\r\n";
+        let info = "$21\r\nredis_mode:sentinel\r\n\r\n";
+        let error = handshake.answered(replies(&[unknown, unknown, info, unknown, unknown])).unwrap_err();
+        assert_eq!((error.code(), error.subject()), (Code::UnsupportedServer, Some("h:6379")));
     }
 
     #[test]
@@ -259,9 +360,12 @@ mod tests {
             ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", Code::Auth),
             ("-NOAUTH HELLO must be called with the client already authenticated\r\n", Code::Auth),
             ("-ERR AUTH <password> called without any password configured\r\n", Code::Auth),
-            ("-LOADING the dataset in memory\r\n", Code::Disconnected),
+            ("-DENIED Redis is running in protected mode\r\n", Code::Auth),
+            ("-LOADING the dataset in memory\r\n", Code::Unavailable),
+            ("-ERR max number of clients reached\r\n", Code::Unavailable),
+            ("-ERR max number of clients + cluster connections reached\r\n", Code::Unavailable),
         ] {
-            let mut handshake = Handshake::new(&with_password);
+            let mut handshake = begin(&with_password);
             handshake.commands();
             let error = handshake.answered(replies(&[error])).unwrap_err();
             assert_eq!(error.code(), code, "{error}");

@@ -1,7 +1,8 @@
 //! One asynchronous connection, open and greeted.
 
 use super::handshake::Handshake;
-use super::settings::Settings;
+use super::outage::FirstAttempts;
+use super::settings::{Connect, Settings};
 use super::socket::{self, AsyncSocket, failure};
 use crate::error::{Code, Error, Result};
 use crate::record::decoder::Decoder;
@@ -12,7 +13,7 @@ use std::io::{self, ErrorKind};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout, timeout_at};
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
@@ -27,30 +28,42 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// The first connection of a client, as its option `connect` asks for it; nothing where it is not waited for. Fails as
+    /// [`Link::open`] does.
+    pub(crate) async fn first(settings: &Settings) -> Result<Option<Self>> {
+        if settings.connect == Connect::Lazy {
+            return Ok(None);
+        }
+        let mut attempts = FirstAttempts::new(settings);
+        loop {
+            let opened = timeout_at(attempts.deadline().into(), Self::open(settings)).await;
+            match opened.unwrap_or_else(|_| Err(took_too_long(settings))) {
+                Ok(link) => return Ok(Some(link)),
+                Err(error) => sleep(attempts.failed(error)?).await,
+            }
+        }
+    }
+
     /// Connects and greets, within the time for one attempt, and tells the minter the server's time.
     ///
-    /// Fails with `disconnected`, `tls`, `auth` or `version_fence`.
+    /// Fails with `disconnected`, `unavailable`, `tls`, `auth`, `version_fence` or `unsupported_server`.
     pub(crate) async fn open(settings: &Settings) -> Result<Self> {
         match timeout(settings.connect_timeout, Self::open_unbounded(settings)).await {
             Ok(opened) => opened,
-            Err(_) => Err(Error::new(
-                Code::Disconnected,
-                format!("no connection to the server within {} ms", settings.connect_timeout.as_millis()),
-            )
-            .about(settings.endpoint.to_string())),
+            Err(_) => Err(took_too_long(settings)),
         }
     }
 
     async fn open_unbounded(settings: &Settings) -> Result<Self> {
-        let mut handshake = Handshake::new(settings);
-        let socket = socket::connect(&settings.endpoint, settings.tls.as_ref()).await?;
+        let password = settings.password().await?;
+        let mut handshake = Handshake::new(settings, password);
+        let socket = socket::connect(&settings.endpoint, settings.tls.as_deref()).await?;
         let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
         loop {
             let replies = link.request(&handshake.commands()).await;
             let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
             if let Some(greeting) = handshake.answered(replies)? {
-                let (server_ms, at) = greeting.server_time;
-                settings.minter.set_server_time(server_ms, at);
+                settings.greet(&greeting);
                 return Ok(link);
             }
         }
@@ -151,4 +164,10 @@ impl Link {
         let _ = Pin::new(&mut self.socket).poll_flush(context)?;
         Ok(())
     }
+}
+
+fn took_too_long(settings: &Settings) -> Error {
+    let within = settings.connect_timeout.as_millis();
+    Error::new(Code::Disconnected, format!("no connection to the server within {within} ms"))
+        .about(settings.endpoint.to_string())
 }

@@ -11,27 +11,30 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, too_late};
-use super::settings::Settings;
+use super::door::{Door, Status, closed, no_connection, too_late};
+use super::outage::{FirstAttempts, Outage};
+use super::settings::{Connect, Settings};
 use super::shared::Shared;
 use super::socket::BlockingSocket;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
-use crate::operation::pending::Pending;
-use crate::process::Origin;
+use crate::operation::pending::{Pending, pending};
+use crate::process::{self, Origin};
 use connection::{Connection, Patience};
 use host::Host;
 use redis::Value;
 use std::cell::RefCell;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle as Runtime;
 
 /// How many commands a leader sends at once.
 const PIPELINE: usize = 1_024;
@@ -61,15 +64,21 @@ struct State {
     /// In the hands of the leader while there is one.
     connection: Option<Connection>,
     led: bool,
+    /// Whether the client has been connected before.
+    before: bool,
+    outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
 }
 
 impl Local {
-    /// Connects on the caller's thread.
+    /// Connects on the caller's thread, as the option `connect` says.
     pub(crate) fn connect(settings: Settings, interrupt: Interrupt) -> Result<Self> {
-        let deadline = Instant::now() + settings.connect_timeout;
-        let connection = Connection::open(&settings, &Host::new(&interrupt), deadline)?;
+        let connection = Self::first(&settings, &Host::new(&interrupt))?;
+        let mut outage = Outage::default();
+        if connection.is_some() {
+            outage.connected(&settings);
+        }
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
         Ok(Self(Arc::new(Inner {
@@ -77,9 +86,11 @@ impl Local {
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
             state: Mutex::new(State {
-                line: Line::new(settings.max_in_flight),
-                connection: Some(connection),
+                line: settings.line(),
+                before: connection.is_some(),
+                connection,
                 led: false,
+                outage,
                 cause: None,
             }),
             idle: Condvar::new(),
@@ -87,6 +98,28 @@ impl Local {
             companion: tokio::sync::OnceCell::new(),
             settings,
         })))
+    }
+
+    /// The first connection; nothing where it is not waited for.
+    fn first(settings: &Settings, host: &Host<'_>) -> Result<Option<Connection>> {
+        if settings.connect == Connect::Lazy {
+            return Ok(None);
+        }
+        let mut attempts = FirstAttempts::new(settings);
+        loop {
+            match Connection::open(settings, host, attempts.deadline()) {
+                Ok(connection) => return Ok(Some(connection)),
+                Err(error) if host.says_stop() => return Err(error),
+                Err(error) => host.sleep_until(Instant::now() + attempts.failed(error)?),
+            }
+        }
+    }
+
+    fn run_for<O: Operation>(&self, interrupt: &Interrupt, operation: O) -> Result<O::Reply> {
+        let inner = &*self.0;
+        let deadline = Instant::now() + inner.settings.timeout;
+        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
+        Caller { inner, age, deadline, host: Host::new(interrupt) }.wait(answer)
     }
 
     /// Takes no more calls, waits for those under way, and gives up what is left at the deadline. Answers how many.
@@ -115,6 +148,9 @@ impl Local {
                 break;
             }
         }
+        if !left().is_zero() {
+            inner.release(left());
+        }
         inner.given_up.store(true, Ordering::Relaxed);
         let (count, abandoned) = {
             let mut state = inner.state();
@@ -123,6 +159,7 @@ impl Local {
             state.line.abandon(&closed())
         };
         abandoned.tell();
+        inner.settings.notices.end();
         count
     }
 }
@@ -131,12 +168,8 @@ impl Door for Local {
     type Answer<T: Send + 'static> = Result<T>;
 
     fn run<O: Operation>(&self, operation: Result<O>) -> Result<O::Reply> {
-        let inner = &*self.0;
-        inner.origin.check()?;
-        let operation = operation?;
-        let deadline = Instant::now() + inner.settings.timeout;
-        let (age, answer) = inner.state().line.submit_as(operation, deadline)?;
-        Caller { inner, age, deadline, host: Host::new(&inner.interrupt) }.wait(answer)
+        self.0.origin.check()?;
+        self.run_for(&self.0.interrupt, operation?)
     }
 
     fn ready<T: Send + 'static>(answer: Result<T>) -> Result<T> {
@@ -153,7 +186,7 @@ impl Door for Local {
 
     async fn shared(&self) -> Result<Shared> {
         self.0.state().line.check_open()?;
-        let connect = || Shared::connect(self.0.settings.clone());
+        let connect = || Shared::connect(self.0.settings.beside());
         let companion = self.0.companion.get_or_try_init(connect).await?;
         // A client that was closed meanwhile did not know of it.
         let open = self.0.state().line.check_open();
@@ -162,6 +195,24 @@ impl Door for Local {
             return Err(closed);
         }
         Ok(companion.clone())
+    }
+
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let inner = Arc::downgrade(&self.0);
+        move || inner.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        process::runtime().map(|runtime| runtime.handle().clone())
+    }
+
+    async fn run_aside<O: Operation>(self, operation: O) -> Result<O::Reply> {
+        let (promise, answer) = pending();
+        thread::Builder::new()
+            .name("echomq-lease".to_owned())
+            .spawn(move || promise.answer(self.run_for(&self.0.given_up_interrupt(), operation)))
+            .map_err(|error| Error::new(Code::State, format!("the system gives no thread: {error}")))?;
+        answer.await
     }
 
     fn settings(&self) -> &Settings {
@@ -178,12 +229,39 @@ impl Door for Local {
 
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
-        let connected = self.0.origin.is_here() && self.0.state().cause.is_none();
-        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed) }
+        let known = self.0.origin.check().map(|()| {
+            let state = self.0.state();
+            (state.before && state.cause.is_none(), state.cause.clone())
+        });
+        let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
+        Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
     }
 }
 
 impl Inner {
+    /// Ends the calls of threads that are no caller's own, which must not ask the host.
+    fn given_up_interrupt(&self) -> Interrupt {
+        let given_up = self.given_up.clone();
+        Arc::new(move || given_up.load(Ordering::Relaxed))
+    }
+
+    /// Gives the node back, where the connection is open and nobody uses it.
+    fn release(&self, within: Duration) {
+        if !self.state().line.has_release() {
+            return;
+        }
+        let Some(mut lead) = Lead::take(self) else { return };
+        let deadline = Instant::now() + within.min(self.settings.timeout);
+        let caller = Caller { inner: self, age: 0, deadline, host: Host::new(&self.interrupt) };
+        while let Some(mut connection) = lead.connection.take() {
+            // What could not be given back ends by itself.
+            if lead.exchange(&mut connection, &caller).is_err() || self.state().line.is_empty() {
+                break;
+            }
+            lead.connection = Some(connection);
+        }
+    }
+
     /// Changes the line, and then tells whoever waits for what was given up.
     fn on_line(&self, change: impl FnOnce(&mut State) -> Abandoned) {
         let abandoned = change(&mut self.state());
@@ -199,6 +277,33 @@ impl Inner {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The last handle is gone: the node is given back, and the answer is not waited for.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // In a forked child the connection is the parent's. The child may have closed what it inherited, and given the number to
+        // a socket of its own, so it is not closed here either.
+        if !self.origin.is_here() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(state.connection.take());
+            return;
+        }
+        self.settings.notices.end();
+        let interrupt = self.given_up_interrupt();
+        let host = Host::new(&interrupt);
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        state.line.close(closed());
+        if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
+            let entries = state.line.take(PIPELINE);
+            let outgoing = Outgoing::prepare(entries, &self.settings.minter, &mut connection.output);
+            let until = Instant::now() + BlockingSocket::STEP;
+            let patience = Patience { host: &host, stall: BlockingSocket::STEP, until };
+            if !outgoing.is_empty() {
+                let _ = connection.write(&patience);
+            }
+        }
     }
 }
 
@@ -322,7 +427,27 @@ impl<'a> Lead<'a> {
 
     fn broke(&self, error: Error) {
         self.inner.broken();
-        self.inner.state().cause = Some(error);
+        self.failed(error, Some(Duration::ZERO));
+    }
+
+    fn connected(&self) {
+        let mut state = self.inner.state();
+        state.cause = None;
+        state.outage.connected(&self.inner.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
+    fn failed(&self, cause: Error, next: Option<Duration>) {
+        self.inner.on_line(|state| {
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.inner.settings, &cause, next) {
+                true => state.line.refuse(|| no_connection(&cause)),
+                false => Abandoned::default(),
+            }
+        });
     }
 
     /// One attempt to connect, and after a failed one a wait.
@@ -330,8 +455,7 @@ impl<'a> Lead<'a> {
         match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
             Ok(connection) => {
                 self.connection = Some(connection);
-                self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-                self.inner.state().cause = None;
+                self.connected();
             }
             Err(error) => {
                 if error.code() == Code::VersionFence {
@@ -339,15 +463,14 @@ impl<'a> Lead<'a> {
                         state.line.close(error.clone());
                         state.line.abandon(&error).1
                     });
+                    self.failed(error, None);
                     return;
                 }
-                self.inner.state().cause = Some(error);
-                let until = (Instant::now() + self.backoff.wait()).min(caller.deadline);
-                while !caller.host.says_stop() {
-                    match until.saturating_duration_since(Instant::now()) {
-                        Duration::ZERO => break,
-                        left => thread::sleep(left.min(BlockingSocket::STEP)),
-                    }
+                let wait = self.backoff.wait();
+                self.failed(error, Some(wait));
+                // Whoever waited for nothing but the refusal has been told.
+                if !self.inner.state().line.is_empty() {
+                    caller.host.sleep_until((Instant::now() + wait).min(caller.deadline));
                 }
             }
         }

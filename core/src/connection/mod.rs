@@ -4,14 +4,18 @@
 //! connection, the local door does the same on the threads of its callers, and a lane is a connection for one caller
 //! that waits for long.
 
+pub(crate) mod addresses;
 pub(crate) mod backoff;
 pub(crate) mod door;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
+pub(crate) mod identity;
 pub(crate) mod lane;
 pub(crate) mod link;
 pub(crate) mod local;
 pub(crate) mod options;
+pub(crate) mod outage;
+pub(crate) mod password;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod socket;

@@ -2,17 +2,20 @@
 
 use super::endpoint::{Endpoint, Location};
 use super::handshake::is_version;
-use super::settings::{Protocol, Settings};
+use super::password::Password;
+use super::settings::{Connect, Protocol, Settings};
 use super::tls::{Tls, TlsFiles};
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Mint;
-use crate::notice::Board;
+use crate::notice::{Board, Notice, NoticeKind};
+use crate::operation::lease::{Lease, OnNodeConflict, Terms, Told};
 use crate::operation::minter::Minter;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// How a client connects and what its bounds are.
@@ -25,8 +28,11 @@ use std::time::Duration;
 /// | `username`, `password` | who asks; also in the URL | nobody |
 /// | `database` | a number; also in the URL | 0 |
 /// | `client_name` | shown by `CLIENT LIST` | none |
-/// | `node_id` | 0 to 1022, this process's own; needed to append | `ECHOMQ_NODE_ID` |
+/// | `node_id` | 0 to 1022, this process's own, in place of a leased one | `ECHOMQ_NODE_ID`, else a leased one |
+/// | `node_lease` | milliseconds that a node stays this client's after its process was killed, at least 1 000 | 30 000 |
+/// | `on_node_conflict` | where another process has the `node_id` given: `warn`, `wait` for it, or `refuse` | `warn` |
 /// | `timeout` | milliseconds until a call fails | 5 000 |
+/// | `connect` | the first connection: `wait` for a server that is not there yet, for `connect_timeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt | `wait` |
 /// | `connect_timeout` | milliseconds for one attempt to connect | 5 000 |
 /// | `reconnect_min`, `reconnect_max` | milliseconds between attempts, doubling, the upper half by chance | 50, 2 000 |
 /// | `heartbeat` | milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up | 1 000 |
@@ -49,12 +55,15 @@ use std::time::Duration;
 pub struct Options {
     endpoint: Endpoint,
     username: Option<String>,
-    password: Option<String>,
+    password: Option<Password>,
     database: u32,
     client_name: Option<String>,
     node_id: Option<u16>,
+    node_lease: Duration,
+    on_node_conflict: OnNodeConflict,
     clock: Clock,
     timeout: Duration,
+    connect: Connect,
     connect_timeout: Duration,
     reconnect_min: Duration,
     reconnect_max: Duration,
@@ -75,7 +84,10 @@ impl Options {
         "database",
         "client_name",
         "node_id",
+        "node_lease",
+        "on_node_conflict",
         "timeout",
+        "connect",
         "connect_timeout",
         "reconnect_min",
         "reconnect_max",
@@ -101,12 +113,15 @@ impl Options {
         let mut options = Self {
             endpoint: location.endpoint,
             username: location.username,
-            password: location.password,
+            password: location.password.map(Password::Text),
             database: location.database.unwrap_or(0),
             client_name: None,
             node_id: None,
+            node_lease: Duration::from_secs(30),
+            on_node_conflict: OnNodeConflict::Warn,
             clock: Clock::system(),
             timeout: Duration::from_secs(5),
+            connect: Connect::default(),
             connect_timeout: Duration::from_secs(5),
             reconnect_min: Duration::from_millis(50),
             reconnect_max: Duration::from_secs(2),
@@ -128,12 +143,15 @@ impl Options {
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name {
             "username" => self.username = Some(value.to_owned()),
-            "password" => self.password = Some(value.to_owned()),
+            "password" => self.password = Some(Password::Text(value.to_owned())),
             "database" => self.database = number(name, value)?,
             "client_name" => self.client_name = Some(client_name(value)?),
             "node_id" => self.node_id = Some(number(name, value)?),
+            "node_lease" => self.node_lease = lease_time(duration(name, value)?)?,
+            "on_node_conflict" => self.on_node_conflict = on_conflict(value)?,
             "clock" => self.clock = Clock::standing(number(name, value)?),
             "timeout" => self.timeout = duration(name, value)?,
+            "connect" => self.connect = connect(value)?,
             "connect_timeout" => self.connect_timeout = duration(name, value)?,
             "reconnect_min" => self.reconnect_min = duration(name, value)?,
             "reconnect_max" => self.reconnect_max = duration(name, value)?,
@@ -155,7 +173,31 @@ impl Options {
     /// The user and password to log in with.
     pub fn credentials(mut self, username: Option<&str>, password: &str) -> Self {
         self.username = username.map(str::to_owned);
-        self.password = Some(password.to_owned());
+        self.password = Some(Password::Text(password.to_owned()));
+        self
+    }
+
+    /// A function that is asked for the password each time a connection is opened, for passwords that change while the
+    /// client lives. It takes the place of any other password.
+    ///
+    /// The function is called, and its future runs, on the client's runtime; a blocking client uses
+    /// [`runtime()`](crate::runtime) for it. So neither may block: what does belongs into
+    /// `tokio::task::spawn_blocking`. It counts within `connect_timeout`. It may be asked by several connections at once.
+    /// Where it fails or panics there is no connection, for the reason [`Code::Auth`], and it is asked again with the next
+    /// attempt. Its error is shown as part of the reason, so it must not hold a secret.
+    ///
+    /// ```
+    /// # async fn token_of_the_hour() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// let options = echomq::Options::new("rediss://bus@events.example.com")?.password_from(token_of_the_hour);
+    /// # Ok::<(), echomq::Error>(())
+    /// ```
+    pub fn password_from<F, A, E>(mut self, ask: F) -> Self
+    where
+        F: Fn() -> A + Send + Sync + 'static,
+        A: Future<Output = Result<String, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        self.password = Some(Password::asked(ask));
         self
     }
 
@@ -164,9 +206,20 @@ impl Options {
         Self { database, ..self }
     }
 
-    /// The node to mint with, this process's own: 0 to 1022. A client that only reads needs none.
+    /// The node to mint with, this process's own: 0 to 1022. Without it the client leases a free one when it first mints.
     pub fn node_id(self, node: u16) -> Self {
         Self { node_id: Some(node), ..self }
+    }
+
+    /// How long the lease of a node holds after the process was killed: a second to a day. It is renewed at a third of
+    /// that time; where the server cannot be reached for all of it, nothing is minted until it can.
+    pub fn node_lease(self, node_lease: Duration) -> Self {
+        Self { node_lease, ..self }
+    }
+
+    /// What follows where another live process holds the node id that was given.
+    pub fn on_node_conflict(self, on_node_conflict: OnNodeConflict) -> Self {
+        Self { on_node_conflict, ..self }
     }
 
     /// Where the client takes the time from.
@@ -179,7 +232,12 @@ impl Options {
         Self { timeout, ..self }
     }
 
-    /// How long one attempt to connect may take.
+    /// How the client is connected for the first time.
+    pub fn connect(self, connect: Connect) -> Self {
+        Self { connect, ..self }
+    }
+
+    /// How long one attempt to connect may take, and with [`Connect::Wait`] all of them together.
     pub fn connect_timeout(self, connect_timeout: Duration) -> Self {
         Self { connect_timeout, ..self }
     }
@@ -214,7 +272,7 @@ impl Options {
     /// Checks everything that can be checked without the server, and reads the TLS files: what one client is made of.
     pub(crate) fn settings(&self) -> Result<Settings> {
         let tls = match &self.endpoint {
-            Endpoint::Tcp { host, tls: true, .. } => Some(Tls::new(&self.tls, host)?),
+            Endpoint::Tcp { host, tls: true, .. } => Some(Arc::new(Tls::new(&self.tls, host)?)),
             _ if self.tls == TlsFiles::default() => None,
             _ => {
                 return Err(Error::new(
@@ -235,8 +293,29 @@ impl Options {
                 Err(_) => None,
             },
         };
+        let node = node.map(Mint::new).transpose()?;
+        let terms = Terms {
+            node: node.as_ref().map(Mint::node),
+            time: lease_time(checked("node_lease", self.node_lease)?)?,
+            on_conflict: self.on_node_conflict,
+        };
+        let minter = Arc::new(Minter::leased(self.clock, node, self.max_clock_ahead));
+        let notices = Board::new();
+        let board = notices.clone();
+        let tell = move |error: &Error| board.post(Notice::of_error(NoticeKind::ClockAhead, error));
+        minter.server_clock().tell(tell);
+        let board = notices.clone();
+        let tell = move |told| {
+            board.post(match told {
+                Told::Lost(error) => Notice::of_error(NoticeKind::NodeLeaseLost, &error),
+                Told::Conflict(error) => Notice::of_error(NoticeKind::NodeConflict, &error),
+            });
+        };
+        let client_name = self.client_name.as_deref().unwrap_or_default();
+        let lease = Arc::new(Lease::new(minter.clone(), terms, client_name, Box::new(tell)));
         Ok(Settings {
             endpoint: self.endpoint.clone(),
+            connect: self.connect,
             tls,
             username: self.username.clone(),
             password: self.password.clone(),
@@ -244,8 +323,11 @@ impl Options {
             client_name: self.client_name.clone(),
             protocol: self.protocol,
             claim_version: self.claim_version.clone(),
-            minter: Arc::new(Minter::new(self.clock, node.map(Mint::new).transpose()?, self.max_clock_ahead)),
-            notices: Board::new(),
+            minter,
+            lease,
+            beside: false,
+            greeted: Arc::new(AtomicBool::new(false)),
+            notices,
             timeout: checked("timeout", self.timeout)?,
             connect_timeout: checked("connect_timeout", self.connect_timeout)?,
             reconnect_min: checked("reconnect_min", self.reconnect_min)?,
@@ -297,11 +379,37 @@ fn checked(name: &str, time: Duration) -> Result<Duration> {
     }
 }
 
+/// Shorter ones would be lost to any pause of a host.
+fn lease_time(time: Duration) -> Result<Duration> {
+    if time < Duration::from_secs(1) {
+        return Err(refusal("node_lease", "less than a second, 1000 milliseconds"));
+    }
+    Ok(time)
+}
+
+fn on_conflict(value: &str) -> Result<OnNodeConflict> {
+    match value {
+        "warn" => Ok(OnNodeConflict::Warn),
+        "wait" => Ok(OnNodeConflict::Wait),
+        "refuse" => Ok(OnNodeConflict::Refuse),
+        _ => Err(refusal("on_node_conflict", "it is none of warn, wait and refuse")),
+    }
+}
+
 fn client_name(value: &str) -> Result<String> {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(value.to_owned());
     }
     Err(refusal("client_name", "the server takes visible ASCII without blanks"))
+}
+
+fn connect(value: &str) -> Result<Connect> {
+    match value {
+        "wait" => Ok(Connect::Wait),
+        "lazy" => Ok(Connect::Lazy),
+        "once" => Ok(Connect::Once),
+        _ => Err(refusal("connect", "it is none of wait, lazy and once")),
+    }
 }
 
 fn protocol(value: &str) -> Result<Protocol> {
@@ -328,7 +436,9 @@ mod tests {
     fn every_named_option_is_taken_by_name_and_documented() {
         let mut options = Options::new("redis://h").unwrap();
         for name in Options::NAMES {
-            let accepted = ["7", "2", "echomq:2.0.0"].iter().any(|value| options.set(name, value).is_ok());
+            let accepted = ["7", "2", "1000", "warn", "echomq:2.0.0", "lazy"]
+                .iter()
+                .any(|value| options.set(name, value).is_ok());
             assert!(accepted, "{name}");
         }
         let rows = include_str!("options.rs").lines().filter(|line| line.starts_with("/// | `"));
@@ -370,6 +480,7 @@ mod tests {
             ("timeout", "1e3"),
             ("max_in_flight", "0"),
             ("max_record_bytes", "0"),
+            ("connect", "never"),
             ("protocol", "4"),
             ("claim_version", "2"),
             ("client_name", "a b"),

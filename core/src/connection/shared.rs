@@ -5,8 +5,9 @@
 //! ready to run put their operations on it too, so that they leave together.
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, too_late};
+use super::door::{Door, Status, closed, no_connection, too_late};
 use super::link::Link;
+use super::outage::Outage;
 use super::settings::Settings;
 use super::socket::failure;
 use crate::clock::deadline;
@@ -48,6 +49,8 @@ struct Inner {
     line: Mutex<Line>,
     wake: Notify,
     connected: AtomicBool,
+    /// Why there is no connection.
+    cause: Mutex<Option<Error>>,
     reconnects: AtomicU64,
     ended: watch::Sender<bool>,
     runtime: Runtime,
@@ -82,6 +85,10 @@ impl Inner {
         count
     }
 
+    fn cause(&self) -> MutexGuard<'_, Option<Error>> {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn close(&self) {
         self.line().close(closed());
         self.wake.notify_one();
@@ -98,14 +105,15 @@ impl Drop for Handle {
 }
 
 impl Shared {
-    /// Connects, and starts the driver on the current runtime.
+    /// Connects as the option `connect` says, and starts the driver on the current runtime.
     pub(crate) async fn connect(settings: Settings) -> Result<Self> {
-        let link = Link::open(&settings).await?;
+        let first = Link::first(&settings).await?;
         let inner = Arc::new(Inner {
             origin: Origin::here(),
-            line: Mutex::new(Line::new(settings.max_in_flight)),
+            line: Mutex::new(settings.line()),
             wake: Notify::new(),
-            connected: AtomicBool::new(true),
+            connected: AtomicBool::new(first.is_some()),
+            cause: Mutex::new(None),
             reconnects: AtomicU64::new(0),
             ended: watch::Sender::new(false),
             runtime: Runtime::current(),
@@ -114,7 +122,7 @@ impl Shared {
             settings,
         });
         // The order of sending hangs on futures being polled in order, so the driver never yields to a task budget.
-        tokio::spawn(coop::unconstrained(Driver { inner: inner.clone(), cause: None }.run(link)));
+        tokio::spawn(coop::unconstrained(Driver::new(inner.clone()).run(first)));
         Ok(Self(Arc::new(Handle(inner))))
     }
 
@@ -210,6 +218,20 @@ impl Door for Shared {
         Ok(self.clone())
     }
 
+    fn weak(&self) -> impl Fn() -> Option<Self> + Send + Sync + 'static {
+        let handle = Arc::downgrade(&self.0);
+        move || handle.upgrade().map(Self)
+    }
+
+    fn runtime(&self) -> Result<Runtime> {
+        Ok(self.0.0.runtime.clone())
+    }
+
+    fn run_aside<O: Operation>(self, operation: O) -> impl Future<Output = Result<O::Reply>> + Send {
+        // The handle is not held while the answer is waited for, so that the client can end meanwhile.
+        self.run(Ok(operation))
+    }
+
     fn settings(&self) -> &Settings {
         &self.0.0.settings
     }
@@ -227,6 +249,8 @@ impl Door for Shared {
         Status {
             connected: inner.connected.load(Ordering::Relaxed),
             reconnects: inner.reconnects.load(Ordering::Relaxed),
+            // In a forked child the lock may be held by a thread that is not there.
+            error: inner.origin.check().and_then(|()| inner.cause().clone().map_or(Ok(()), Err)).err(),
         }
     }
 }
@@ -234,8 +258,7 @@ impl Door for Shared {
 /// Carries the line.
 struct Driver {
     inner: Arc<Inner>,
-    /// Why there is no connection.
-    cause: Option<Error>,
+    outage: Outage,
 }
 
 /// Why a connection is not used any longer.
@@ -246,23 +269,44 @@ enum End {
 }
 
 impl Driver {
-    async fn run(mut self, first: Link) {
-        let mut link = first;
+    fn new(inner: Arc<Inner>) -> Self {
+        Self { inner, outage: Outage::default() }
+    }
+
+    async fn run(mut self, mut open: Option<Link>) {
+        let mut before = false;
         loop {
-            self.inner.connected.store(true, Ordering::Relaxed);
-            self.cause = None;
+            let Some(link) = (match open.take() {
+                Some(link) => Some(link),
+                None => self.connect_again().await,
+            }) else {
+                break;
+            };
+            self.inner.reconnects.fetch_add(u64::from(before), Ordering::Relaxed);
+            before = true;
+            self.connected();
             let end = self.serve(link).await;
             self.inner.connected.store(false, Ordering::Relaxed);
             self.inner.broken();
             match end {
                 End::Finished => break,
-                End::Broken(cause) => self.cause = Some(cause),
+                End::Broken(cause) => self.failed(cause, Some(Duration::ZERO)),
             }
-            match self.connect_again().await {
-                Some(again) => link = again,
-                None => break,
-            }
-            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn connected(&mut self) {
+        *self.inner.cause() = None;
+        self.inner.connected.store(true, Ordering::Relaxed);
+        self.outage.connected(&self.inner.settings);
+    }
+
+    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
+    fn failed(&mut self, cause: Error, next: Option<Duration>) {
+        let inner = &self.inner;
+        *inner.cause() = Some(cause.clone());
+        if self.outage.failed(&inner.settings, &cause, next) {
+            inner.on_line(|line| line.refuse(|| no_connection(&cause)));
         }
     }
 
@@ -363,12 +407,15 @@ impl Driver {
                 Err(error) if error.code() == Code::VersionFence => {
                     inner.line().close(error.clone());
                     inner.abandon(&error);
+                    self.failed(error, None);
                     return None;
                 }
-                Err(error) => self.cause = Some(error),
+                Err(error) => {
+                    let wait = backoff.wait();
+                    self.failed(error, Some(wait));
+                    self.unless_finished(tokio::time::sleep(wait)).await?;
+                }
             }
-            let wait = backoff.wait();
-            self.unless_finished(tokio::time::sleep(wait)).await?;
         }
     }
 
@@ -388,8 +435,8 @@ impl Driver {
                 value = &mut wait => return Some(value),
                 () = self.inner.wake.notified() => {}
                 () = until(timer) => {
-                    let cause = self.cause.as_ref();
-                    self.inner.on_line(|line| line.expire(Instant::now(), || too_late(cause)));
+                    let cause = self.inner.cause().clone();
+                    self.inner.on_line(|line| line.expire(Instant::now(), || too_late(cause.as_ref())));
                 }
             }
         }
@@ -402,6 +449,7 @@ impl Drop for Driver {
         self.inner.line().close(closed());
         self.inner.abandon(&closed());
         self.inner.connected.store(false, Ordering::Relaxed);
+        self.inner.settings.notices.end();
         self.inner.ended.send_replace(true);
     }
 }

@@ -1,14 +1,16 @@
 //! Sockets: connected, tuned, and wrapped in TLS where the endpoint asks for it.
 
+use super::addresses;
 use super::endpoint::Endpoint;
 use super::tls::{self, Tls};
 use crate::error::{Code, Error, Result};
+use crate::process::on_thread;
 use rustls::{ClientConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 #[cfg(unix)]
 use std::mem::MaybeUninit;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -30,16 +32,15 @@ const USER_TIMEOUT: Duration = Duration::from_secs(20);
 pub(crate) async fn connect(endpoint: &Endpoint, tls: Option<&Tls>) -> Result<Box<dyn AsyncSocket>> {
     match endpoint {
         Endpoint::Tcp { host, port, .. } => {
-            let socket = tokio::net::TcpStream::connect((&**host, *port))
-                .await
-                .map_err(|error| failure(endpoint, &error))?;
+            let config = tls.map(Tls::config).transpose()?;
+            let found = look_up(host, *port).await?.map_err(|error| failure(endpoint, &error))?;
+            let socket = addresses::connect(found).await.map_err(|error| failure(endpoint, &error))?;
             tune(&SockRef::from(&socket)).map_err(|error| failure(endpoint, &error))?;
-            match tls {
+            match tls.zip(config) {
                 None => Ok(Box::new(socket)),
-                Some(tls) => {
-                    let connector = TlsConnector::from(tls.config.clone());
-                    let socket = connector.connect(tls.name.clone(), socket).await;
-                    Ok(Box::new(socket.map_err(|error| no_handshake(endpoint, &error))?))
+                Some((tls, config)) => {
+                    let socket = TlsConnector::from(config).connect(tls.name.clone(), socket).await;
+                    Ok(Box::new(socket.map_err(|error| no_handshake(endpoint, tls, &error))?))
                 }
             }
         }
@@ -51,6 +52,15 @@ pub(crate) async fn connect(endpoint: &Endpoint, tls: Option<&Tls>) -> Result<Bo
         #[cfg(not(unix))]
         Endpoint::Unix(_) => Err(no_unix(endpoint)),
     }
+}
+
+/// The addresses of a host, a name or an address.
+async fn look_up(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(Ok(vec![(address, port).into()]));
+    }
+    let host = host.to_owned();
+    on_thread("echomq-lookup", move || (&*host, port).to_socket_addrs().map(Iterator::collect)).await
 }
 
 /// No delay for small writes, and a bound on how long a dead peer goes unnoticed.
@@ -71,9 +81,11 @@ pub(crate) fn failure(endpoint: &Endpoint, error: &io::Error) -> Error {
     Error::new(code, format!("no connection to the server: {error}")).about(endpoint.to_string())
 }
 
-/// What a TLS handshake that failed means.
-fn no_handshake(endpoint: &Endpoint, error: &io::Error) -> Error {
-    Error::new(Code::Tls, format!("the TLS handshake failed: {error}")).about(endpoint.to_string())
+/// What a TLS handshake that failed means. A server that hangs up before it has said anything has refused no certificate.
+fn no_handshake(endpoint: &Endpoint, tls: &Tls, error: &io::Error) -> Error {
+    tls.forget();
+    let code = if tls::is_cause(error) { Code::Tls } else { Code::Disconnected };
+    Error::new(code, format!("the TLS handshake failed: {error}")).about(endpoint.to_string())
 }
 
 /// Whether a read or write gave up only to give its caller a turn.
@@ -105,18 +117,19 @@ impl BlockingSocket {
 
     /// Connects by the deadline.
     pub(crate) fn connect(endpoint: &Endpoint, tls: Option<&Tls>, deadline: Instant) -> Result<Self> {
+        let config = tls.map(Tls::config).transpose()?;
         let raw = Raw::connect(endpoint, deadline).map_err(|error| failure(endpoint, &error))?;
-        match tls {
+        match tls.zip(config) {
             None => Ok(Self::Plain(raw)),
-            Some(tls) => {
+            Some((tls, config)) => {
                 let mut raw = raw;
-                let mut session = ClientConnection::new(tls.config.clone(), tls.name.clone())
+                let mut session = ClientConnection::new(config, tls.name.clone())
                     .map_err(|error| Error::new(Code::Tls, error.to_string()).about(endpoint.to_string()))?;
                 while session.is_handshaking() {
                     match session.complete_io(&mut raw) {
                         Ok(_) => {}
                         Err(error) if is_a_pause(&error) && Instant::now() < deadline => {}
-                        Err(error) => return Err(no_handshake(endpoint, &error)),
+                        Err(error) => return Err(no_handshake(endpoint, tls, &error)),
                     }
                 }
                 Ok(Self::Tls(Box::new(StreamOwned::new(session, raw))))
@@ -150,19 +163,8 @@ impl Raw {
     fn connect(endpoint: &Endpoint, deadline: Instant) -> io::Result<Self> {
         let raw = match endpoint {
             Endpoint::Tcp { host, port, .. } => {
-                let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-                let mut addresses = (&**host, *port).to_socket_addrs()?;
-                let socket = loop {
-                    let Some(address) = addresses.next() else { return Err(last) };
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    match std::net::TcpStream::connect_timeout(&address, left) {
-                        Ok(socket) => break socket,
-                        Err(error) => last = error,
-                    }
-                };
+                let found = (&**host, *port).to_socket_addrs()?.collect();
+                let socket = addresses::connect_blocking(found, deadline)?;
                 tune(&SockRef::from(&socket))?;
                 Self::Tcp(socket)
             }

@@ -8,7 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// The files of a TLS connection, in PEM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,16 +22,51 @@ pub(crate) struct TlsFiles {
     pub(crate) key: Option<PathBuf>,
 }
 
-/// What a TLS connection needs, read once.
-#[derive(Clone, Debug)]
+/// What a TLS connection needs. The files are read again where they have changed, so that certificates can be exchanged
+/// while a client lives.
+#[derive(Debug)]
 pub(crate) struct Tls {
-    pub(crate) config: Arc<ClientConfig>,
+    files: TlsFiles,
     pub(crate) name: ServerName<'static>,
+    read: Mutex<Read>,
+}
+
+/// What was read last.
+#[derive(Debug)]
+struct Read {
+    /// The files as they were; nothing where they are to be read again in any case.
+    stamps: Option<Stamps>,
+    config: Arc<ClientConfig>,
 }
 
 impl Tls {
     /// Reads the files. Fails with `tls`, naming the file, and with `invalid_option` for a certificate without a key.
     pub(crate) fn new(files: &TlsFiles, host: &str) -> Result<Self> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
+            Error::new(Code::Tls, "the host has no name that a certificate could be for").about(host)
+        })?;
+        Ok(Self { files: files.clone(), name, read: Mutex::new(Read::now(files)?) })
+    }
+
+    /// What to connect with now. Fails with `tls`, naming the file, where the files have changed and cannot be used.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if read.stamps.as_ref() != Some(&Stamps::of(&self.files)) {
+            *read = Read::now(&self.files)?;
+        }
+        Ok(read.config.clone())
+    }
+
+    /// Has everything be read again, the system's authorities included: with what was read last, a handshake failed.
+    pub(crate) fn forget(&self) {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner).stamps = None;
+    }
+}
+
+impl Read {
+    fn now(files: &TlsFiles) -> Result<Self> {
+        // Taken first: a file that changes while it is read is read again.
+        let stamps = Some(Stamps::of(files));
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -48,10 +84,34 @@ impl Tls {
                 ));
             }
         };
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| {
-            Error::new(Code::Tls, "the host has no name that a certificate could be for").about(host)
-        })?;
-        Ok(Self { config: Arc::new(config), name })
+        Ok(Self { stamps, config: Arc::new(config) })
+    }
+}
+
+/// By what a changed file is told, for each of the three.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamps([Option<Stamp>; 3]);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    #[cfg(unix)]
+    inode: u64,
+}
+
+impl Stamps {
+    fn of(files: &TlsFiles) -> Self {
+        let stamp = |path: &Option<PathBuf>| {
+            let file = std::fs::metadata(path.as_deref()?).ok()?;
+            Some(Stamp {
+                modified: file.modified().ok(),
+                bytes: file.len(),
+                #[cfg(unix)]
+                inode: std::os::unix::fs::MetadataExt::ino(&file),
+            })
+        };
+        Self([&files.ca, &files.certificate, &files.key].map(stamp))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::connection::door::Door;
 #[cfg(doc)]
 use crate::error::Code;
 use crate::error::{Error, Result};
-use crate::operation::monitor::Monitor;
+use crate::operation::monitor::{Monitor, Polled};
 use crate::process::Origin;
 use std::fmt;
 use std::pin::Pin;
@@ -22,7 +22,16 @@ use std::time::Duration;
 ///
 /// Clones are the same subscriber. Dropping the last one ends it.
 #[derive(Clone)]
-pub struct Subscriber(Arc<Handle>);
+pub struct Subscriber {
+    handle: Arc<Handle>,
+    polled: Polled,
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.handle.inner.monitor.forget(&mut self.polled);
+    }
+}
 
 struct Handle {
     inner: Arc<Inner>,
@@ -63,7 +72,7 @@ impl Subscriber {
         let inner = Arc::new(Inner { monitor: Monitor::new(Mailbox::new(capacity)), origin });
         let sink: Arc<dyn Sink> = inner.clone();
         hold.attach(sink.clone());
-        Ok(Self(Arc::new(Handle { inner, sink, hold })))
+        Ok(Self { handle: Arc::new(Handle { inner, sink, hold }), polled: Polled::default() })
     }
 
     /// What comes next; nothing once the subscriber or its listener was closed and everything was taken.
@@ -115,13 +124,13 @@ impl Subscriber {
     /// Ends the subscriber. What it has already can be taken.
     pub fn close(&self) {
         if self.inner().origin.is_here() {
-            self.0.hold.detach(&self.0.sink);
-            self.0.sink.end(None);
+            self.handle.hold.detach(&self.handle.sink);
+            self.handle.sink.end(None);
         }
     }
 
     fn inner(&self) -> &Inner {
-        &self.0.inner
+        &self.handle.inner
     }
 }
 
@@ -129,16 +138,18 @@ impl futures_core::Stream for Subscriber {
     type Item = Result<Heard>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Err(error) = self.inner().origin.check() {
+        let this = self.get_mut();
+        let Self { handle, polled } = &mut *this;
+        if let Err(error) = handle.inner.origin.check() {
             return Poll::Ready(Some(Err(error)));
         }
-        let taken = self.inner().monitor.poll(context, |mailbox| mailbox.take(1));
+        let taken = handle.inner.monitor.poll(context, polled, |mailbox| mailbox.take(1));
         taken.map(|taken| taken.map(|mut heard| heard.pop()).transpose())
     }
 }
 
 impl fmt::Debug for Subscriber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Subscriber({})", &**self.0.hold.channel())
+        write!(f, "Subscriber({})", &**self.handle.hold.channel())
     }
 }

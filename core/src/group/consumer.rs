@@ -15,7 +15,7 @@ use crate::connection::shared::Shared;
 use crate::error::Code;
 use crate::error::Result;
 use crate::notice::{Board, Notices};
-use crate::operation::monitor::Monitor;
+use crate::operation::monitor::{Monitor, Polled};
 use crate::process::Origin;
 use crate::stream::Key;
 use std::fmt;
@@ -51,7 +51,16 @@ use tokio::time::sleep_until;
 ///
 /// Clones are the same consumer. Dropping the last one stops it without waiting for anything.
 #[derive(Clone)]
-pub struct Consumer(Arc<Handle>);
+pub struct Consumer {
+    handle: Arc<Handle>,
+    polled: Polled,
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.handle.0.monitor.forget(&mut self.polled);
+    }
+}
 
 /// What users hold; dropping the last one stops the engine.
 struct Handle(Arc<Inner>);
@@ -78,7 +87,7 @@ impl Consumer {
         let inner =
             Arc::new(Inner { member, options, door, origin: Origin::here(), monitor, notices: Board::new() });
         tokio::spawn(Engine::new(inner.clone(), lane, opened.position).run());
-        Ok(Self(Arc::new(Handle(inner))))
+        Ok(Self { handle: Arc::new(Handle(inner)), polled: Polled::default() })
     }
 
     /// The group's name.
@@ -173,7 +182,7 @@ impl Consumer {
             };
             self.inner().monitor.until(first).await;
             self.inner().monitor.wake();
-            let full = |state: &mut State| (state.available() >= most || state.is_over()).then_some(());
+            let full = |state: &mut State| state.batch_is_whole(most).then_some(());
             tokio::select! {
                 () = self.inner().monitor.until(full) => {}
                 () = sleep_until((Instant::now() + wait).into()) => {}
@@ -318,7 +327,7 @@ impl Consumer {
     }
 
     fn inner(&self) -> &Arc<Inner> {
-        &self.0.0
+        &self.handle.0
     }
 
     /// Lets the engine know that a taker is about to wait.
@@ -340,10 +349,11 @@ impl futures_core::Stream for Consumer {
         if let Err(error) = self.ask(Taker::Anyone) {
             return Poll::Ready(Some(Err(error)));
         }
-        self.inner()
-            .monitor
-            .poll(context, |state| state.take(Taker::Anyone, 1))
-            .map(|(taken, wake)| self.taken(taken, wake).map(|mut deliveries| deliveries.pop()).transpose())
+        let this = self.get_mut();
+        let Self { handle, polled } = &mut *this;
+        let taken =
+            std::task::ready!(handle.0.monitor.poll(context, polled, |state| state.take(Taker::Anyone, 1)));
+        Poll::Ready(this.taken(taken.0, taken.1).map(|mut deliveries| deliveries.pop()).transpose())
     }
 }
 

@@ -190,8 +190,12 @@ impl Operation for PutBack {
     type Reply = EventId;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        if self.candidate.is_none() && minter.check().is_ok() {
-            self.candidate = Some(minter.mint().map_err(|error| error.about(&*self.key))?);
+        if self.candidate.is_none() {
+            // A client that has leased no node needs none for this: the sequencer gives the id.
+            self.candidate = match minter.mint() {
+                Err(error) if error.code() == Code::NodeLeaseLost => None,
+                minted => Some(minted.map_err(|error| error.about(&*self.key))?),
+            };
         }
         self.sent = true;
         Ok(())

@@ -147,7 +147,12 @@ impl Engine {
         let room = inner.monitor.until(|state| Some(state.redelivery_room()).filter(|room| *room > 0));
         let room = duties.attend(room).await?;
         let lane = self.lane.as_mut()?;
-        duties.attend(lane.run(Drain::new(inner.member.clone(), after, room), Duration::ZERO)).await
+        let drain = Drain::new(inner.member.clone(), after, room);
+        let page = duties.attend(lane.run(drain, Duration::ZERO)).await?;
+        if page.as_ref().is_err_and(is_cut) {
+            inner.monitor.with(|state| state.page_cut(room));
+        }
+        Some(page)
     }
 
     /// A page of new entries; nothing once the consumer is to stop.
@@ -200,7 +205,12 @@ impl Engine {
                 }
             }
         };
-        if page.is_err() {
+        if let Err(error) = &page {
+            if is_cut(error) {
+                // The answers to both reads may have been too much together.
+                let asked = self.reads.iter().map(|read| read.operation.count).sum();
+                inner.monitor.with(|state| state.page_cut(asked));
+            }
             self.close_lane();
         }
         Some(page)
@@ -272,6 +282,11 @@ impl Engine {
             _ => inner.tell(Notice::of_error(NoticeKind::Trouble, error)),
         }
     }
+}
+
+/// Whether a page that was on its way did not come, perhaps for its size.
+fn is_cut(error: &Error) -> bool {
+    matches!(error.code(), Code::Disconnected | Code::Timeout)
 }
 
 /// What a reader does next.
@@ -360,13 +375,26 @@ impl Duties {
         let scan = Reclaim::new(inner.member.clone(), inner.options.min_idle, cursor, count);
         inner.clone().door.run(Ok(scan)).on_complete(move |answer| {
             // What a scan runs into, the reader runs into too, and reports.
-            let Ok(Reclaimed { page, cursor }) = answer else {
-                return inner.monitor.change(|state| state.scan_ended(None));
+            let Reclaimed { page, cursor, asked } = match answer {
+                Ok(reclaimed) => reclaimed,
+                Err(error) => {
+                    return inner.monitor.change(|state| {
+                        if is_cut(&error) {
+                            state.page_cut(count);
+                        }
+                        state.scan_ended(None);
+                    });
+                }
             };
             let found = page.deliveries.len() + page.removed.len();
-            let known = inner.monitor.with(|state| state.known());
+            let known = inner.monitor.with(|state| {
+                if asked < count {
+                    state.page_cut(2 * asked);
+                }
+                state.known()
+            });
             inner.take_in(page, Some(known));
-            inner.monitor.change(|state| state.scan_ended(Some((cursor, found))));
+            inner.monitor.change(|state| state.scan_ended(Some((cursor, found, asked))));
         });
     }
 

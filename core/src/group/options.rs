@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::keyspace;
+use crate::stream::page_size::{self, PAGE_BYTES};
 use crate::stream::start::Start;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use std::time::Duration;
 /// | `start` | where the group begins if it has to be made: `new`, `head`, an id (what follows it), `@` and Unix milliseconds | given |
 /// | `consumer` | this consumer's name, which one process at a time uses | a new one each time |
 /// | `count` | how many entries are fetched at once, and held ahead of the handler at most | 100 |
+/// | `page_bytes` | about how many bytes are fetched at once, and held ahead of the handler at most | 4194304 |
 /// | `beat` | how often to look for entries of dead peers, in milliseconds | 1000 |
 /// | `min_idle` | after how many milliseconds without a sign of life an entry is taken from its consumer | 30000 |
 /// | `max_attempts` | after how many failed deliveries an entry becomes a dead letter; `none` tries for ever | none |
@@ -45,6 +47,7 @@ pub struct ConsumerOptions {
     pub(super) start: Start,
     consumer: Option<Arc<str>>,
     pub(super) count: usize,
+    pub(super) page_bytes: usize,
     pub(super) beat: Duration,
     pub(super) min_idle: Duration,
     pub(super) max_attempts: Option<u64>,
@@ -75,6 +78,7 @@ impl ConsumerOptions {
         "start",
         "consumer",
         "count",
+        "page_bytes",
         "beat",
         "min_idle",
         "max_attempts",
@@ -95,6 +99,7 @@ impl ConsumerOptions {
             start,
             consumer: None,
             count: 100,
+            page_bytes: PAGE_BYTES,
             beat: Duration::from_secs(1),
             min_idle: Duration::from_secs(30),
             max_attempts: None,
@@ -145,6 +150,7 @@ impl ConsumerOptions {
             "start" => self.start = Start::parse(value)?,
             "consumer" => self.consumer = Some(keyspace::consumer_name(value)?),
             "count" => self.count = number(name, value)?,
+            "page_bytes" => self.page_bytes = page_size::parse_bytes(name, value)?,
             "beat" => self.beat = duration(name, value)?,
             "min_idle" => self.min_idle = duration(name, value)?,
             "max_attempts" => self.max_attempts = if none { None } else { Some(number(name, value)?) },
@@ -170,6 +176,15 @@ impl ConsumerOptions {
     /// How many entries are fetched at once, and held ahead of the handler at most.
     pub fn count(self, entries: usize) -> Self {
         Self { count: entries, ..self }
+    }
+
+    /// About how many bytes are fetched at once, and held ahead of the handler at most; an entry that is larger is fetched
+    /// alone.
+    ///
+    /// A server counts entries and not bytes, so how many are fetched at once is learnt from the sizes seen, and a page that
+    /// is cut on its way is asked for again with half as many. A batch has no more entries than fit.
+    pub fn page_bytes(self, bytes: usize) -> Self {
+        Self { page_bytes: bytes, ..self }
     }
 
     /// How often to look for entries of dead peers; a blocked read lasts as long.
@@ -235,6 +250,7 @@ impl ConsumerOptions {
                 return Err(refused(name, format!("{time:?} is not from {least} to {longest} milliseconds")));
             }
         }
+        page_size::check_bytes("page_bytes", self.page_bytes)?;
         if self.max_attempts == Some(0) {
             return Err(refused("max_attempts", "an entry is delivered at least once".to_owned()));
         }
@@ -337,6 +353,8 @@ mod tests {
             ("count", "10001"),
             ("count", "+5"),
             ("count", ""),
+            ("page_bytes", "0"),
+            ("page_bytes", "4M"),
             ("beat", "0"),
             ("beat", "86400001"),
             ("min_idle", "0"),

@@ -17,6 +17,9 @@ pub(crate) struct Page {
     pub(crate) removed: Vec<EntryId>,
     /// The last entry looked at; nothing where there was none.
     pub(crate) last: Option<EntryId>,
+    /// How many entries came, and about how many bytes they have.
+    pub(crate) entries: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Page {
@@ -24,10 +27,14 @@ impl Page {
     pub(super) fn first_time(entries: Vec<Entry>) -> Self {
         let mut page = Self::default();
         page.deliveries.reserve_exact(entries.len());
+        page.entries = entries.len();
         for entry in entries {
             page.last = Some(entry.entry_id());
             match entry {
-                Entry::Record(record) => page.deliveries.push((record, 1)),
+                Entry::Record(record) => {
+                    page.bytes += record.size();
+                    page.deliveries.push((record, 1));
+                }
                 Entry::Removed(entry_id) => page.removed.push(entry_id),
             }
         }

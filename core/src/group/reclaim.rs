@@ -26,6 +26,8 @@ pub(crate) struct Reclaimed {
     pub(crate) page: Page,
     /// Where the next scan begins; the smallest position once the end was reached.
     pub(crate) cursor: EntryId,
+    /// How many entries it was asked for: fewer than at first after a page was cut.
+    pub(crate) asked: usize,
 }
 
 impl Reclaim {
@@ -33,12 +35,12 @@ impl Reclaim {
         Self { member, min_idle, cursor, count, claimed: None }
     }
 
-    fn claimed(replies: Vec<Value>) -> Result<Reclaimed> {
+    fn claimed(asked: usize, replies: Vec<Value>) -> Result<Reclaimed> {
         let (cursor, entries, removed) =
             reply::claimed_entries(replies.into_iter().next().unwrap_or(Value::Nil))?;
         let mut page = Page::first_time(entries);
         page.removed.extend(removed);
-        Ok(Reclaimed { page, cursor })
+        Ok(Reclaimed { page, cursor, asked })
     }
 }
 
@@ -60,7 +62,7 @@ impl Operation for Reclaim {
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
         let answer = match self.claimed.take() {
             Some(mut claimed) => claimed.page.take_counts(replies).map(|()| claimed),
-            None => match Self::claimed(replies) {
+            None => match Self::claimed(self.count, replies) {
                 Ok(claimed) if !claimed.page.deliveries.is_empty() => {
                     self.claimed = Some(claimed);
                     return Step::Again;
@@ -69,5 +71,46 @@ impl Operation for Reclaim {
             },
         };
         Step::Done(answer.map_err(|error| error.about(&*self.member.key)))
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        // It may have been more than the way, or the server, carries at once. What has come is asked after again.
+        if self.claimed.is_none() {
+            self.count = (self.count / 2).max(1);
+        }
+        Step::Again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keyspace::Keyspace;
+    use crate::stream::Key;
+
+    #[test]
+    fn what_is_cut_is_claimed_in_smaller_pages() {
+        let key = Key::new(&Keyspace::new("q").unwrap(), "s").unwrap();
+        let member = Member { key, group: "g".into(), consumer: "c".into() };
+        let mut reclaim = Reclaim::new(member, Duration::from_millis(5), EntryId::MIN, 9);
+        let asked = |reclaim: &Reclaim| {
+            let mut commands = Packed::default();
+            reclaim.commands(&mut commands);
+            commands.texts()
+        };
+        for count in [9, 4, 2, 1, 1] {
+            assert_eq!(asked(&reclaim), [format!("XAUTOCLAIM emq:{{q}}:stream:s g c 5 0-0 COUNT {count}")]);
+            assert!(matches!(reclaim.lost(), Step::Again));
+        }
+        let entry = "*2\r\n$3\r\n1-1\r\n*2\r\n$1\r\nk\r\n$1\r\nv\r\n";
+        let reply = redis::parse_redis_value(format!("*2\r\n$3\r\n1-2\r\n*1\r\n{entry}").as_bytes()).unwrap();
+        assert!(matches!(reclaim.answered(vec![reply]), Step::Again));
+        let counts = asked(&reclaim);
+        assert_eq!(counts, ["XPENDING emq:{q}:stream:s g 1-1 1-1 1 c"]);
+        assert!(matches!(reclaim.lost(), Step::Again));
+        assert_eq!(asked(&reclaim), counts, "what has come stays");
+        let count = redis::parse_redis_value(b"*1\r\n*4\r\n$3\r\n1-1\r\n$1\r\nc\r\n:5\r\n:4\r\n").unwrap();
+        let Step::Done(Ok(reclaimed)) = reclaim.answered(vec![count]) else { panic!("not done") };
+        assert_eq!((reclaimed.asked, reclaimed.page.deliveries.len()), (1, 1));
     }
 }

@@ -52,11 +52,11 @@ impl Scan {
         due.into_iter().map(|(_, entry_id)| entry_id).min().unwrap_or(self.cursor)
     }
 
-    /// The one under way ended, there and with so many entries, or failed.
-    pub(super) fn end(&mut self, found: Option<(EntryId, usize)>) {
-        if let Some((cursor, found)) = found {
+    /// The one under way ended, there and with so many entries of those it asked for at last, or failed.
+    pub(super) fn end(&mut self, found: Option<(EntryId, usize, usize)>) {
+        if let Some((cursor, found, asked)) = found {
             self.cursor = cursor;
-            self.more = found >= self.reserved;
+            self.more = found >= asked;
         }
         self.reserved = 0;
     }

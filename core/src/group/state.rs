@@ -9,6 +9,7 @@ use super::suspects::Suspects;
 use crate::error::Error;
 use crate::id::entry_id::EntryId;
 use crate::record::Record;
+use crate::stream::page_size::PageSize;
 use std::collections::hash_map::{DefaultHasher, Entry};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{Hash, Hasher};
@@ -21,6 +22,8 @@ use std::time::Instant;
 pub(super) struct Fetched {
     pub(super) record: Record,
     pub(super) attempts: u64,
+    /// About how many bytes it has.
+    bytes: usize,
     /// The value that keeps its order, as a hash.
     order: Option<u64>,
 }
@@ -70,12 +73,15 @@ pub(super) struct Settled {
 /// See the module.
 pub(super) struct State {
     count: usize,
+    pages: PageSize,
     concurrency: usize,
     order_by: Option<Arc<[u8]>>,
     phase: Phase,
     error: Option<Error>,
     paused: bool,
     buffer: VecDeque<Fetched>,
+    /// How many bytes the buffer has.
+    bytes: usize,
     hand: HashMap<EntryId, InHand>,
     /// For each worker, how many entries it took and has not begun.
     lent: Vec<usize>,
@@ -98,12 +104,14 @@ impl State {
     pub(super) fn new(options: &ConsumerOptions) -> Self {
         Self {
             count: options.count,
+            pages: PageSize::new(options.count, options.page_bytes),
             concurrency: options.concurrency,
             order_by: options.order_by.clone(),
             phase: Phase::Running,
             error: None,
             paused: false,
             buffer: VecDeque::new(),
+            bytes: 0,
             hand: HashMap::new(),
             lent: vec![0; options.concurrency],
             busy: HashMap::new(),
@@ -124,14 +132,27 @@ impl State {
         self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved() + self.reading
     }
 
+    /// How many entries may be held ahead of the handlers: `count`, or as many as fit into a page.
+    fn most(&self) -> usize {
+        self.pages.next()
+    }
+
+    /// How many more entries fit beside those that are held ahead, as far as sizes are known.
+    fn fitting(&self) -> usize {
+        let ahead = self.ahead();
+        let elsewhere = ahead - self.buffer.len();
+        let fitting = self.pages.beside(self.bytes.saturating_add(self.pages.expected(elsewhere)));
+        if ahead == 0 { fitting.max(1) } else { fitting }
+    }
+
     /// How many entries to fetch now: none while enough are held ahead of the handlers.
     pub(super) fn room(&self) -> usize {
-        let ahead = self.ahead();
-        let enough = ahead > self.count / 2 && ahead >= self.wanted;
+        let (ahead, most) = (self.ahead(), self.most());
+        let enough = ahead > most / 2 && ahead >= self.wanted;
         if self.paused || self.phase != Phase::Running || enough {
             0
         } else {
-            self.count.saturating_sub(ahead)
+            most.saturating_sub(ahead).min(self.fitting())
         }
     }
 
@@ -141,12 +162,22 @@ impl State {
         if self.paused || self.phase != Phase::Running {
             return 0;
         }
-        let ahead = self.ahead();
-        let spare = usize::from(self.count > 1 && self.wanted < self.count);
-        let room = self.count.saturating_sub(ahead + spare);
-        let worth_it = 2 * (room + spare) >= self.count
-            || (self.reading == 0 && (ahead <= self.count / 2 || ahead < self.wanted));
-        if worth_it { room.min(self.count.div_ceil(2)) } else { 0 }
+        let (ahead, most) = (self.ahead(), self.most());
+        let spare = usize::from(most > 1 && self.wanted < most);
+        let room = most.saturating_sub(ahead + spare);
+        let worth_it =
+            2 * (room + spare) >= most || (self.reading == 0 && (ahead <= most / 2 || ahead < self.wanted));
+        if worth_it { room.min(most.div_ceil(2)).min(self.fitting()) } else { 0 }
+    }
+
+    /// A page has come: so many entries of so many bytes.
+    pub(super) fn page_came(&mut self, entries: usize, bytes: usize) {
+        self.pages.came(entries, bytes);
+    }
+
+    /// A page of so many entries was on its way when the connection broke, or did not come in time.
+    pub(super) fn page_cut(&mut self, entries: usize) {
+        self.pages.cut(entries);
     }
 
     /// A read is sent: how many entries it is to ask for. Nothing while there is no room.
@@ -194,12 +225,14 @@ impl State {
     pub(super) fn put(&mut self, entries: impl IntoIterator<Item = (Record, u64)>) {
         for (record, attempts) in entries {
             self.suspects.fetched(record.entry_id(), attempts);
+            let bytes = record.size();
+            self.bytes += bytes;
             let order = self.order_by.as_ref().and_then(|field| record.get(field)).map(|value| {
                 let mut hasher = DefaultHasher::new();
                 value.hash(&mut hasher);
                 hasher.finish()
             });
-            self.buffer.push_back(Fetched { record, attempts, order });
+            self.buffer.push_back(Fetched { record, attempts, bytes, order });
         }
     }
 
@@ -224,6 +257,7 @@ impl State {
         if entries.is_empty() {
             return None;
         }
+        self.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
         let worker = match taker {
             Taker::Anyone => None,
             Taker::Worker(worker) | Taker::Batch(worker) => Some(worker),
@@ -301,6 +335,15 @@ impl State {
     /// How many entries there are for a batch to take.
     pub(super) fn available(&self) -> usize {
         self.buffer.len()
+    }
+
+    /// Whether a batch has all that it wants, or all that can be held for it.
+    pub(super) fn batch_is_whole(&self, most: usize) -> bool {
+        let full = !self.paused
+            && !self.buffer.is_empty()
+            && self.reading + self.scan.reserved() == 0
+            && self.read_size() == 0;
+        self.buffer.len() >= most || full || self.is_over()
     }
 
     /// Whether a taker need not wait any longer for what it has not got.
@@ -459,13 +502,13 @@ impl State {
             return 0;
         }
         // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
-        let reading = if self.count == 1 { self.reading } else { 0 };
-        let count = self.count.saturating_sub(self.ahead() - reading);
+        let reading = if self.most() == 1 { self.reading } else { 0 };
+        let count = self.most().saturating_sub(self.ahead() - reading);
         self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id))
     }
 
-    /// A scan ended, there and with so many entries, or failed.
-    pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize)>) {
+    /// A scan ended, there and with so many entries of those it asked for at last, or failed.
+    pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize, usize)>) {
         self.scan.end(found);
         self.attention = true;
     }
@@ -514,6 +557,7 @@ impl State {
 
     /// Lets go of everything that was not handed out.
     pub(super) fn take_unused(&mut self) -> Vec<EntryId> {
+        self.bytes = 0;
         mem::take(&mut self.buffer).into_iter().map(|entry| entry.record.entry_id()).collect()
     }
 

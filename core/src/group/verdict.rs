@@ -194,7 +194,7 @@ impl Inner {
 
     /// Takes what was fetched: most of it is handed out, some of it is settled at once.
     pub(super) fn take_in(self: &Arc<Self>, page: Page, known: Option<HashSet<EntryId>>) {
-        let Page { mut deliveries, mut removed, .. } = page;
+        let Page { mut deliveries, mut removed, entries, bytes, .. } = page;
         if let Some(known) = known {
             deliveries.retain(|(record, _)| !known.contains(&record.entry_id()));
             removed.retain(|entry_id| !known.contains(entry_id));
@@ -219,14 +219,15 @@ impl Inner {
                 false
             });
         }
-        for (entries, kind, why) in
+        for (settled, kind, why) in
             [(&removed, NoticeKind::Lost, LOST), (&skipped, NoticeKind::Foreign, FOREIGN)]
         {
-            entries.iter().for_each(|entry_id| self.tell(Notice::of_entry(kind, *entry_id, why)));
+            settled.iter().for_each(|entry_id| self.tell(Notice::of_entry(kind, *entry_id, why)));
         }
         let now = Instant::now();
         self.monitor.change(|state| {
             removed.iter().chain(&skipped).for_each(|entry_id| state.acknowledge(*entry_id, now));
+            state.page_came(entries, bytes);
             state.put(deliveries);
         });
         for (entry_id, attempts, failure) in failed {

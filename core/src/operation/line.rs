@@ -11,16 +11,21 @@
 //! use the client at once. Only the one who drives the connection does that.
 
 mod entry;
+mod node;
 
 pub(crate) use entry::{Abandoned, Answered, Entry, Lost, Outgoing, Settled};
 
 use super::Operation;
+use super::lease::Lease;
 use super::pending::{Pending, pending};
 use crate::error::{Code, Error, Result};
+use crate::id::mint::Refusal;
 use entry::Flight;
+use node::Node;
 use redis::Value;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -36,6 +41,8 @@ pub(crate) struct Line {
     in_hand: usize,
     /// A connection broke, and what it carried is being asked after.
     recovering: bool,
+    /// The node that ids are minted with.
+    node: Node,
     next: u64,
     weight: usize,
     max_weight: usize,
@@ -53,12 +60,18 @@ impl Line {
             flight: VecDeque::new(),
             in_hand: 0,
             recovering: false,
-            next: 0,
+            node: Node::default(),
+            next: node::FIRST + 1,
             weight: 0,
             max_weight,
             closed: None,
             given_up: None,
         }
+    }
+
+    /// A line whose ids are minted under a lease, given back when the line ends where it `releases`.
+    pub(crate) fn leasing(max_weight: usize, lease: Arc<Lease>, releases: bool) -> Self {
+        Self { node: Node::new(lease, releases), ..Self::new(max_weight) }
     }
 
     /// Puts an operation at the end of the line.
@@ -110,22 +123,48 @@ impl Line {
         if !self.recovering {
             let mut commands = 0;
             while commands < max {
+                // What mints waits for the lease, and what stands behind it waits with it.
+                if self.node.is_held() && self.next_entry().is_some_and(|entry| entry.task.mints()) {
+                    break;
+                }
                 let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
                 let Some(entry) = next else { break };
                 commands += entry.weight;
                 taken.push(entry);
             }
         }
+        if let Some(question) = self.node.question() {
+            taken.insert(0, question);
+        } else if taken.is_empty() && self.has_release() {
+            taken.extend(self.node.release());
+        }
         self.in_hand += taken.len();
         taken
     }
 
+    /// What is sent next.
+    fn next_entry(&self) -> Option<&Entry> {
+        self.again.first_key_value().map(|(_, entry)| entry).or_else(|| self.fresh.front())
+    }
+
     /// Counts as on their way what was handed out by [`Line::take`].
     pub(crate) fn sent(&mut self, outgoing: Outgoing) -> Abandoned {
-        let Outgoing { flights, ended, weight_of_ended } = outgoing;
-        self.in_hand -= flights.len() + ended;
+        let Outgoing { flights, held, ended, weight_of_ended } = outgoing;
+        self.in_hand -= flights.len() + held.len() + ended;
         self.weight -= weight_of_ended;
-        let mut abandoned = Abandoned::default();
+        let mut abandoned = self.node_answered();
+        for entry in held {
+            if self.node.is_without() {
+                self.weight -= entry.weight;
+                abandoned.0.push((entry, Refusal::NoLease.error()));
+                continue;
+            }
+            self.node.hold();
+            match &self.given_up {
+                Some(why) => abandoned.0.push((entry, why.clone())),
+                None => drop(self.again.insert(entry.age, entry)),
+            }
+        }
         for mut flight in flights {
             if let Some(why) = &self.given_up {
                 abandoned.0.extend(flight.entry.take().map(|entry| (entry, why.clone())));
@@ -154,7 +193,7 @@ impl Line {
         let Settled { again, ended, weight_of_ended, .. } = settled;
         self.in_hand -= again.len() + ended;
         self.weight -= weight_of_ended;
-        let mut abandoned = Abandoned::default();
+        let mut abandoned = self.node_answered();
         for entry in again {
             match &self.given_up {
                 Some(why) => abandoned.0.push((entry, why.clone())),
@@ -164,8 +203,17 @@ impl Line {
         abandoned
     }
 
+    /// Looks whether the node lease was answered; where it was refused, what waits for it is given up.
+    fn node_answered(&mut self) -> Abandoned {
+        match self.node.answered() {
+            Some(why) => self.give_up(|entry| entry.task.mints(), |_| why.clone()),
+            None => Abandoned::default(),
+        }
+    }
+
     /// The connection broke: hands out what was on its way, which goes back by [`Line::recover`] before anything is taken.
     pub(crate) fn broken(&mut self) -> Lost {
+        self.node.broken();
         let lost: Vec<Entry> =
             mem::take(&mut self.flight).into_iter().filter_map(|flight| flight.entry).collect();
         self.in_hand += lost.len();
@@ -181,7 +229,9 @@ impl Line {
 
     /// Whether something is to be sent now.
     pub(crate) fn has_work(&self) -> bool {
-        let waits = !self.again.is_empty() || !self.fresh.is_empty();
+        let mut entries = self.again.values().chain(&self.fresh).filter(|entry| entry.age != node::FIRST);
+        let held = |entry: &Entry| self.node.is_held() && entry.task.mints();
+        let waits = entries.next().is_some_and(|entry| self.recovering || !held(entry));
         let blocked = self.recovering && !self.flight.is_empty();
         waits && !blocked
     }
@@ -193,26 +243,36 @@ impl Line {
 
     /// Whether nothing is left to do, and nothing will come.
     pub(crate) fn is_finished(&self) -> bool {
-        self.closed.is_some() && self.is_empty()
+        self.closed.is_some() && self.is_empty() && !self.has_release()
     }
 
     /// The earliest deadline on the line.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
-        flight.chain(self.again.values()).chain(&self.fresh).map(|entry| entry.deadline).min()
+        let entries = flight.chain(self.again.values()).chain(&self.fresh);
+        // The question for the node has no caller; what waits for it has its own deadline.
+        entries.filter(|entry| entry.age != node::FIRST).map(|entry| entry.deadline).min()
     }
 
     /// Gives up what is past its deadline, for the reason given.
     pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) -> Abandoned {
+        let refusal = self.node.refusal();
+        let why = |entry: &Entry| refusal.clone().filter(|_| entry.task.mints()).unwrap_or_else(&why);
         self.give_up(|entry| entry.deadline <= now, why)
+    }
+
+    /// Gives up what was never sent, for the reason given: the server refuses the client. What was sent goes on being
+    /// asked after until its deadline, since the client may be taken again and its outcome is open.
+    pub(crate) fn refuse(&mut self, why: impl Fn() -> Error) -> Abandoned {
+        self.give_up(|entry| !entry.lost, |_| why())
     }
 
     /// Gives up one operation, whose caller does not wait any longer.
     pub(crate) fn cancel(&mut self, age: u64, why: &Error) -> Abandoned {
-        self.give_up(|entry| entry.age == age, || why.clone())
+        self.give_up(|entry| entry.age == age, |_| why.clone())
     }
 
-    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn() -> Error) -> Abandoned {
+    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn(&Entry) -> Error) -> Abandoned {
         let mut gone: Vec<Entry> = Vec::new();
         let fresh = mem::take(&mut self.fresh);
         for entry in fresh {
@@ -221,12 +281,24 @@ impl Line {
         gone.extend(self.again.extract_if(.., |_, entry| which(entry)).map(|(_, entry)| entry));
         gone.extend(self.flight.iter_mut().filter_map(|flight| flight.entry.take_if(|entry| which(entry))));
         self.weight -= gone.iter().map(|entry| entry.weight).sum::<usize>();
-        Abandoned(gone.into_iter().map(|entry| (entry, why())).collect())
+        Abandoned(
+            gone.into_iter()
+                .map(|entry| {
+                    let why = why(&entry);
+                    (entry, why)
+                })
+                .collect(),
+        )
     }
 
     /// Fails as [`Line::close`] was told where it is closed.
     pub(crate) fn check_open(&self) -> Result<()> {
         self.closed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether the line is closed, has nothing left, and the node is still to be given back.
+    pub(crate) fn has_release(&self) -> bool {
+        self.closed.is_some() && self.is_empty() && self.given_up.is_none() && self.node.is_to_release()
     }
 
     /// Takes nothing more; further calls get the error.
@@ -236,17 +308,24 @@ impl Line {
 
     /// Gives up everything, and answers how many operations that were.
     pub(crate) fn abandon(&mut self, why: &Error) -> (usize, Abandoned) {
-        let abandoned = self.give_up(|_| true, || why.clone());
+        let abandoned = self.give_up(|_| true, |_| why.clone());
         self.flight.clear();
         self.recovering = false;
         self.given_up = Some(why.clone());
-        (self.in_hand + abandoned.0.len(), abandoned)
+        let count = self.in_hand + abandoned.0.iter().filter(|(entry, _)| entry.age != node::FIRST).count();
+        (count, abandoned)
     }
 
     /// Who waits for the oldest operation, to be woken so that it takes over the work.
     pub(crate) fn owner_of_oldest(&self) -> Option<Waker> {
         let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
-        flight.chain(self.again.values()).chain(&self.fresh).next()?.task.owner()
+        // Nobody waits for the question for the node.
+        flight
+            .chain(self.again.values())
+            .chain(&self.fresh)
+            .find(|entry| entry.age != node::FIRST)?
+            .task
+            .owner()
     }
 }
 

@@ -1,36 +1,69 @@
-//! Minting for appends: the node's mint, bounded by the server's clock (`docs/protocol.md` §4).
+//! Minting for appends: the client's node, bounded by its lease and by the server's clock (`docs/protocol.md` §4).
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Wall, boot_ns};
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
-use crate::id::mint::{Mint, Refusal};
-use std::sync::atomic::{AtomicI64, Ordering};
+use crate::id::mint::{Mint, MintCell, Refusal};
+use crate::operation::server_clock::ServerClock;
+use crate::process::Origin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Makes the ids of appends and refuses while this host's clock is too far ahead of the server's.
+/// Makes the ids of appends while the client holds its node, and refuses while this host's clock is too far ahead of the
+/// server's.
+///
+/// A mint reads one clock: the one that nobody sets and that counts suspends. The deadline of the lease is an instant on
+/// it, and the wall clock is told from it.
 #[derive(Debug)]
 pub struct Minter {
     clock: Clock,
-    mint: Option<Mint>,
-    max_ahead: Option<Duration>,
-    started: Instant,
-    /// Server time minus the time since `started`, in milliseconds.
-    server: AtomicI64,
+    wall: Wall,
+    cell: MintCell,
+    origin: Origin,
+    /// Until when, on the clock of [`boot_ns`], the node may be minted with; 0 without a lease.
+    deadline: AtomicU64,
+    /// The last instant, in Unix milliseconds, that may be minted.
+    limit: AtomicU64,
+    max_ahead_ms: Option<u64>,
+    server: Arc<ServerClock>,
     /// Who asks: the client, in whatever process and on whatever connection.
     owner: String,
 }
 
-/// The server's clock was never read.
-const UNKNOWN: i64 = i64::MIN;
-
 impl Minter {
+    /// One that needs no lease: it mints with the mint's node for ever, or never without one.
+    #[cfg(test)]
     pub(crate) fn new(clock: Clock, mint: Option<Mint>, max_ahead: Option<Duration>) -> Self {
+        let cell = mint.as_ref().map(Mint::cell);
+        let minter = Self::with(clock, cell.unwrap_or_else(|| MintCell::own(0)), max_ahead);
+        if mint.is_some() {
+            minter.permit(None, None, None);
+        }
+        minter
+    }
+
+    /// One that mints with a node that it is given, or is still to be given, once it is permitted to.
+    ///
+    pub(crate) fn leased(clock: Clock, node: Option<Mint>, max_ahead: Option<Duration>) -> Self {
+        let cell = match (node, clock.standing_at()) {
+            (Some(node), None) => node.cell(),
+            (Some(node), Some(ms)) => MintCell::standing(node.node(), ms),
+            (None, _) => MintCell::own(0),
+        };
+        Self::with(clock, cell, max_ahead)
+    }
+
+    fn with(clock: Clock, cell: MintCell, max_ahead: Option<Duration>) -> Self {
         Self {
             clock,
-            mint,
-            max_ahead,
-            started: Instant::now(),
-            server: AtomicI64::new(UNKNOWN),
+            wall: Wall::default(),
+            cell,
+            origin: Origin::here(),
+            deadline: AtomicU64::new(0),
+            limit: AtomicU64::new(0),
+            max_ahead_ms: max_ahead.map(|ahead| ahead.as_millis() as u64),
+            server: Arc::new(ServerClock::new()),
             owner: ulid::Ulid::generate().to_string(),
         }
     }
@@ -42,39 +75,68 @@ impl Minter {
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.
     pub(crate) fn set_server_time(&self, ms: u64, at: Instant) {
-        let since = at.saturating_duration_since(self.started).as_millis() as i64;
-        self.server.store((ms as i64).saturating_sub(since), Ordering::Relaxed);
+        self.server.set(ms, at);
     }
 
-    fn server_now(&self) -> Option<u64> {
-        match self.server.load(Ordering::Relaxed) {
-            UNKNOWN => None,
-            offset => Some(offset.saturating_add(self.started.elapsed().as_millis() as i64).max(0) as u64),
+    /// The server's clock, by which ids that are ahead are refused.
+    pub(crate) fn server_clock(&self) -> &Arc<ServerClock> {
+        &self.server
+    }
+
+    /// The server's time at an instant of [`boot_ns`], with the last instant that may be minted then.
+    #[inline]
+    fn bound(&self, boot_ns: u64) -> Option<(u64, u64)> {
+        let bound = self.max_ahead_ms?;
+        let server = self.server.at(boot_ns)?;
+        Some((server, server.saturating_add(bound)))
+    }
+
+    /// Makes one id. Fails with `clock_ahead` while the id's instant would be ahead of the server's clock by more than the
+    /// bound, and as [`Mint::mint`] does; without a lease the code is `node_lease_lost`.
+    #[inline]
+    pub(crate) fn mint(&self) -> Result<EventId> {
+        self.try_mint().map_err(|refusal| self.explain(refusal))
+    }
+
+    /// Makes one id, or says why not at little cost.
+    #[inline]
+    pub(crate) fn try_mint(&self) -> Result<EventId, Refusal> {
+        if !self.origin.is_here() {
+            return Err(Refusal::Forked);
+        }
+        let boot = boot_ns();
+        let now = self.clock.standing_at().unwrap_or_else(|| self.wall.at(boot));
+        let ahead = self.bound(boot).map_or(u64::MAX, |(_, limit)| limit);
+        // In this order, and behind the look at the cell: a node that changes takes both along.
+        let limit = || {
+            let limit = self.limit.load(Ordering::Acquire);
+            (boot < self.deadline.load(Ordering::Acquire)).then_some(limit.min(ahead))
+        };
+        self.cell.mint_before(now, limit).map_err(|instant| self.refusal(instant, boot, ahead))
+    }
+
+    #[cold]
+    fn refusal(&self, instant: u64, boot: u64, ahead: u64) -> Refusal {
+        match Refusal::past(instant) {
+            Refusal::Exhausted => Refusal::Exhausted,
+            _ if boot >= self.deadline.load(Ordering::Acquire) || instant <= ahead => Refusal::NoLease,
+            refusal => refusal,
         }
     }
 
-    /// Makes one id.
-    ///
-    /// Fails with `invalid_option` without a node id, with `clock_ahead` while the id's instant would be ahead of the
-    /// server's clock by more than the bound, and as [`Mint::mint`] does.
-    #[inline]
-    pub(crate) fn mint(&self) -> Result<EventId> {
-        let mint = self.mint.as_ref().ok_or_else(without_node)?;
-        let now = self.clock.now();
-        let server_now = self.max_ahead.and_then(|bound| Some((self.server_now()?, bound)));
-        let limit =
-            server_now.map_or(u64::MAX, |(server, bound)| server.saturating_add(bound.as_millis() as u64));
-        mint.mint_before(now, limit).map_err(|refusal| match (refusal, server_now) {
-            (Refusal::Ahead(instant), Some((server, bound))) => Error::new(
+    #[cold]
+    pub(crate) fn explain(&self, refusal: Refusal) -> Error {
+        match (refusal, self.bound(boot_ns()), self.max_ahead_ms) {
+            (Refusal::Ahead(instant), Some((server, _)), Some(bound)) => Error::new(
                 Code::ClockAhead,
                 format!(
-                    "the next id would be of the instant {instant} ms, which is more than {} ms ahead of the \
-                     server's clock, {server} ms; this host's clock shows {now} ms",
-                    bound.as_millis()
+                    "the next id would be of the instant {instant} ms, which is more than {bound} ms ahead of the \
+                     server's clock, {server} ms; this host's clock shows {} ms",
+                    self.clock.now()
                 ),
             ),
-            (refusal, _) => refusal.error(),
-        })
+            (refusal, ..) => refusal.error(),
+        }
     }
 
     /// This host's time, in Unix milliseconds.
@@ -82,19 +144,31 @@ impl Minter {
         self.clock.now()
     }
 
-    /// Fails with `invalid_option` without a node id.
-    pub(crate) fn check(&self) -> Result<()> {
-        self.mint.as_ref().map(|_| ()).ok_or_else(without_node)
+    /// How far ahead of the server's clock an id may be, in milliseconds.
+    pub(crate) fn max_ahead_ms(&self) -> Option<u64> {
+        self.max_ahead_ms
     }
-}
 
-fn without_node() -> Error {
-    Error::new(
-        Code::InvalidOption,
-        "making ids needs a node id of this process's own: give `node_id`, or set ECHOMQ_NODE_ID, to a number from \
-         0 to 1022",
-    )
-    .about("node_id")
+    /// The instant of the next id; nothing where the clock stands still, which leaves no floor to whoever has the node next.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.clock.standing_at().is_none().then(|| self.clock.now().max(self.cell.last_ms()))
+    }
+
+    /// Mints with the node of its cell until the deadline, instants up to the limit; without one, without an end.
+    pub(crate) fn permit(&self, from: Option<(u16, u64)>, limit_ms: Option<u64>, deadline: Option<u64>) {
+        if let Some((node, above_ms)) = from {
+            self.forbid();
+            self.limit.store(limit_ms.unwrap_or(u64::MAX), Ordering::Release);
+            self.cell.begin(node, above_ms);
+        }
+        self.limit.store(limit_ms.unwrap_or(u64::MAX), Ordering::Release);
+        self.deadline.store(deadline.unwrap_or(u64::MAX), Ordering::Release);
+    }
+
+    /// Mints nothing until it is permitted again.
+    pub(crate) fn forbid(&self) {
+        self.deadline.store(0, Ordering::Release);
+    }
 }
 
 #[cfg(test)]
@@ -135,9 +209,40 @@ mod tests {
     }
 
     #[test]
-    fn without_a_node_there_is_no_id() {
+    fn a_clock_that_stands_is_heeded_whatever_else_was_minted_with_the_node() {
+        let mint = || Some(Mint::new(994).unwrap());
+        let running = Minter::leased(Clock::system(), mint(), None);
+        running.permit(None, None, None);
+        assert!(running.mint().unwrap().unix_ms() > T);
+        let standing = Minter::leased(Clock::standing(T), mint(), None);
+        standing.permit(Some((994, 0)), None, None);
+        let ids = [(); 2].map(|()| standing.mint().unwrap().snowflake());
+        assert_eq!(ids.map(|id| (id.unix_ms(), id.node(), id.sequence())), [(T, 994, 0), (T, 994, 1)]);
+        assert!(running.mint().unwrap().unix_ms() > T, "nor does it move the others");
+    }
+
+    #[test]
+    fn nothing_is_minted_past_the_deadline_or_the_limit() {
+        let minter = minter(995, T, None);
+        let now = boot_ns();
+        for (limit, deadline, mints) in [
+            (None, Some(now), false),
+            (None, Some(0), false),
+            (Some(T - 1), Some(u64::MAX), false),
+            (Some(T), Some(u64::MAX), true),
+            (None, None, true),
+        ] {
+            minter.permit(None, limit, deadline);
+            let expected = if mints { Ok(()) } else { Err(Refusal::NoLease) };
+            assert_eq!(minter.try_mint().map(|_| ()), expected, "{limit:?} {deadline:?}");
+        }
+        minter.forbid();
+        assert_eq!(minter.try_mint(), Err(Refusal::NoLease));
+    }
+
+    #[test]
+    fn without_a_lease_there_is_no_id() {
         let minter = Minter::new(Clock::system(), None, None);
-        assert_eq!(minter.mint().unwrap_err().code(), Code::InvalidOption);
-        assert_eq!(minter.check().unwrap_err().code(), Code::InvalidOption);
+        assert_eq!(minter.mint().unwrap_err().code(), Code::NodeLeaseLost);
     }
 }

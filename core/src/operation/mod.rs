@@ -5,12 +5,15 @@
 //! on the caller's own thread. So each rule is written once and tested without a server.
 
 pub(crate) mod command;
+pub(crate) mod lease;
 pub(crate) mod line;
 pub(crate) mod minter;
 pub(crate) mod monitor;
 #[cfg(test)]
 mod monitor_tests;
 pub(crate) mod pending;
+pub(crate) mod server_clock;
+pub(crate) mod wakers;
 
 use crate::error::{Error, Result};
 use crate::record::packed::Packed;

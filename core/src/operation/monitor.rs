@@ -2,8 +2,9 @@
 
 use super::locks::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::clock::deadline;
+use crate::operation::wakers::{Key, Wakers};
+use crate::process::Origin;
 use std::future::poll_fn;
-use std::mem;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -11,11 +12,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct Monitor<S> {
     inner: Mutex<Inner<S>>,
     changed: Condvar,
+    origin: Origin,
 }
 
 struct Inner<S> {
     state: S,
-    wakers: Vec<Waker>,
+    wakers: Wakers,
     threads: usize,
 }
 
@@ -27,7 +29,8 @@ impl<S: Default> Default for Monitor<S> {
 
 impl<S> Monitor<S> {
     pub(crate) fn new(state: S) -> Self {
-        Self { inner: Mutex::new(Inner { state, wakers: Vec::new(), threads: 0 }), changed: Condvar::new() }
+        let inner = Mutex::new(Inner { state, wakers: Wakers::default(), threads: 0 });
+        Self { inner, changed: Condvar::new(), origin: Origin::here() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<S>> {
@@ -51,13 +54,13 @@ impl<S> Monitor<S> {
         if !wake {
             return result;
         }
-        let wakers = mem::take(&mut inner.wakers);
+        let wakers = inner.wakers.take();
         let threads = inner.threads > 0;
         drop(inner);
         if threads {
             self.changed.notify_all();
         }
-        wakers.into_iter().for_each(Waker::wake);
+        wakers.for_each(Waker::wake);
         result
     }
 
@@ -70,25 +73,47 @@ impl<S> Monitor<S> {
     ///
     /// # Cancel safety
     ///
-    /// What `look` took is the caller's at once; dropping the future before loses nothing.
+    /// What `look` took is the caller's at once; dropping the future before loses nothing and leaves nothing behind. A change
+    /// wakes everyone who waits, so a future that is dropped after it was woken keeps the wake-up from nobody.
     pub(crate) async fn until<R>(&self, mut look: impl FnMut(&mut S) -> Option<R>) -> R {
-        poll_fn(|context| self.poll(context, &mut look)).await
+        let mut waiting = Waiting { monitor: self, polled: Polled::default() };
+        poll_fn(|context| waiting.monitor.poll(context, &mut waiting.polled, &mut look)).await
     }
 
     /// One look of a task, which is woken by the next change when it found nothing.
+    ///
+    /// Whoever looks again does so with the same `polled`, and gives it to [`Monitor::forget`] when it does not wait any
+    /// longer.
     pub(crate) fn poll<R>(
         &self,
         context: &mut Context<'_>,
+        polled: &mut Polled,
         mut look: impl FnMut(&mut S) -> Option<R>,
     ) -> Poll<R> {
         let mut inner = self.lock();
-        if let Some(found) = look(&mut inner.state) {
-            return Poll::Ready(found);
+        let (found, gone) = match look(&mut inner.state) {
+            Some(found) => (Poll::Ready(found), inner.wakers.remove(&mut polled.0)),
+            None => (Poll::Pending, inner.wakers.put(&mut polled.0, context.waker())),
+        };
+        // A waker may run code of its owner's when it is dropped.
+        drop(inner);
+        drop(gone);
+        found
+    }
+
+    /// Wakes a task no longer that had polled.
+    pub(crate) fn forget(&self, polled: &mut Polled) {
+        // In a forked child the lock may be held by a thread that is not there.
+        if polled.0.is_some() && self.origin.is_here() {
+            let gone = self.lock().wakers.remove(&mut polled.0);
+            drop(gone);
         }
-        if !inner.wakers.iter().any(|waker| waker.will_wake(context.waker())) {
-            inner.wakers.push(context.waker().clone());
-        }
-        Poll::Pending
+    }
+
+    /// How many tasks wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().wakers.len()
     }
 
     /// Waits as a thread until `look` finds something, for at most that long.
@@ -107,5 +132,27 @@ impl<S> Monitor<S> {
             inner = self.changed.wait_timeout(inner, left).unwrap_or_else(PoisonError::into_inner).0;
             inner.threads -= 1;
         }
+    }
+}
+
+/// That a task polled and is to be woken. A clone is another's, who has not polled.
+#[derive(Debug, Default)]
+pub(crate) struct Polled(Option<Key>);
+
+impl Clone for Polled {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+/// A future that waits; dropping it leaves no waker behind.
+struct Waiting<'a, S> {
+    monitor: &'a Monitor<S>,
+    polled: Polled,
+}
+
+impl<S> Drop for Waiting<'_, S> {
+    fn drop(&mut self) {
+        self.monitor.forget(&mut self.polled);
     }
 }

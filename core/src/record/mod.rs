@@ -66,6 +66,12 @@ impl Record {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| value.as_slice())
     }
 
+    /// About how many bytes it takes: its names and values, and what the protocol puts around them.
+    pub(crate) fn size(&self) -> usize {
+        let fields = self.fields.iter().map(|(name, value)| name.len() + value.len() + 16);
+        64 + fields.sum::<usize>()
+    }
+
     /// The fields in order, without a copy.
     pub fn into_fields(self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.fields

@@ -112,12 +112,21 @@ pub(crate) fn count(reply: Value) -> Result<u64> {
     }
 }
 
+/// A count, or nothing where the server gives none.
+pub(crate) fn optional_count(reply: Value) -> Result<Option<u64>> {
+    match reply {
+        Value::Nil => Ok(None),
+        reply => count(reply).map(Some),
+    }
+}
+
 /// The records of `XRANGE` and `XREVRANGE`.
 pub(crate) fn records(reply: Value) -> Result<Vec<Record>> {
     list(accepted(reply)?)?.into_iter().map(record).collect()
 }
 
-fn record(entry: Value) -> Result<Record> {
+/// An entry with its fields.
+pub(crate) fn record(entry: Value) -> Result<Record> {
     let mut parts = list(entry)?.into_iter();
     let (Some(entry_id), Some(fields), None) = (parts.next(), parts.next(), parts.next()) else {
         return Err(unexpected("an entry id and its fields", &Value::Nil));
@@ -216,6 +225,30 @@ pub(crate) fn pending_entries(reply: Value) -> Result<Vec<EntryId>> {
 /// Whether `XINFO` was asked about a key that does not exist, which has no code word of its own.
 pub(crate) fn is_no_such_key(error: &ServerError) -> bool {
     error.code() == "ERR" && error.details().is_some_and(|text| text.contains("no such key"))
+}
+
+/// The members of a sorted set with their scores as whole numbers: pairs (RESP3) or one flat list (RESP2).
+pub(crate) fn scores(reply: Value) -> Result<Vec<(Vec<u8>, u64)>> {
+    let mut parts = Vec::new();
+    for part in list(reply)? {
+        match part {
+            Value::Array(pair) => parts.extend(pair),
+            part => parts.push(part),
+        }
+    }
+    let mut scores = Vec::with_capacity(parts.len() / 2);
+    let mut parts = parts.into_iter();
+    while let (Some(member), Some(score)) = (parts.next(), parts.next()) {
+        let score = match score {
+            Value::Double(score) => score,
+            score => {
+                let text = String::from_utf8_lossy(&bytes(score)?).parse::<f64>();
+                text.map_err(|_| Error::new(Code::Server, "a score is no number"))?
+            }
+        };
+        scores.push((bytes(member)?, score.max(0.0) as u64));
+    }
+    Ok(scores)
 }
 
 /// Names and values, which both protocol versions send as one flat list.

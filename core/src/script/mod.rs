@@ -26,6 +26,9 @@ pub(crate) static REMOVE_CONSUMERS: Script = Script::new(include_str!("../../lua
 /// Writes a job's progress into its row and publishes it.
 pub(crate) static UPDATE_PROGRESS: Script = Script::new(include_str!("../../lua/update_progress.lua"));
 
+/// Takes, keeps and gives back the right to mint with a node id.
+pub(crate) static NODE_LEASE: Script = Script::new(include_str!("../../lua/node_lease.lua"));
+
 /// A script behind the library that it needs.
 macro_rules! sequenced {
     ($file:literal) => {
@@ -97,6 +100,7 @@ mod tests {
     /// A changed script is another script: its hash changes with intent.
     #[test]
     fn every_hash_is_pinned() {
+        assert_eq!(NODE_LEASE.hash(), "e66925752ff643169eeca0c66048b28840fe9eb7");
         assert_eq!(UPDATE_PROGRESS.hash(), "2663f1a22343fc6abf4ec37253564be01fc2d1da");
         assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
         assert_eq!(APPEND_SEQUENCED.hash(), "cb1c20575ae699a8a8aecc4016da0de552bbeb36");

@@ -198,6 +198,10 @@ fn confirmed(reply: Value, id: EventId) -> Result<EventId> {
     Err(Error::new(Code::Server, format!("the server appended {id} under {}", entry_id.escape_ascii())))
 }
 
+/// What a refusal means, and what to do.
+const ANOTHER_WRITER: &str = "another writer is at work on this stream; where several clients append to one stream, each \
+                              opens it with `writers` `many`";
+
 /// The refusal of an id that is not above the stream's top.
 pub(crate) fn refused(key: &Key, id: EventId, top: Option<EntryId>) -> Error {
     let entry_id = EntryId::from(id);
@@ -205,15 +209,14 @@ pub(crate) fn refused(key: &Key, id: EventId, top: Option<EntryId>) -> Error {
         Some(top) => Error::new(
             Code::NonMonotonic,
             format!(
-                "the id {id} ({entry_id}) is not above the stream's top {top}, of the instant {} ms: another writer is at \
-                 work on this stream",
+                "the id {id} ({entry_id}) is not above the stream's top {top}, of the instant {} ms: {ANOTHER_WRITER}",
                 top.ms()
             ),
         )
         .with_top(top.to_string()),
         None => Error::new(
             Code::NonMonotonic,
-            format!("the id {id} ({entry_id}) is not above the stream's top: another writer is at work on this stream"),
+            format!("the id {id} ({entry_id}) is not above the stream's top: {ANOTHER_WRITER}"),
         ),
     };
     error.about(&**key).with_id(id)

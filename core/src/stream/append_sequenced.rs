@@ -35,28 +35,40 @@ enum Question {
 impl AppendSequenced<EventId> {
     /// Fails with `too_large` for a record with more fields than a script can pass on.
     pub(crate) fn one(key: Key, record: Fields) -> Result<Self> {
-        Self::new(key, vec![record], |ids| ids.into_iter().next())
+        let record = Self::checked(record).map_err(|error| error.about(&*key))?;
+        Ok(Self::new(key, vec![record], |ids| ids.into_iter().next()))
     }
 }
 
 impl AppendSequenced<Vec<EventId>> {
     /// Fails with `too_large` for a record with more fields than a script can pass on.
     pub(crate) fn batch(key: Key, records: Vec<Fields>) -> Result<Self> {
+        let records: Result<Vec<Fields>> = records.into_iter().map(Self::checked).collect();
+        let records = records.map_err(|error| error.about(&*key))?;
+        Ok(Self::of_checked(key, records))
+    }
+
+    /// Of records that [`AppendSequenced::checked`] has let through.
+    pub(super) fn of_checked(key: Key, records: Vec<Fields>) -> Self {
         Self::new(key, records, Some)
     }
 }
 
 impl<R> AppendSequenced<R> {
-    fn new(key: Key, records: Vec<Fields>, receipt: fn(Vec<EventId>) -> Option<R>) -> Result<Self> {
-        if let Some(fields) = records.iter().map(Fields::len).find(|fields| *fields > MAX_FIELDS) {
-            return Err(Error::new(
+    fn new(key: Key, records: Vec<Fields>, receipt: fn(Vec<EventId>) -> Option<R>) -> Self {
+        let (candidates, question, form) = (Vec::new(), Question::Append, Form::Hash);
+        Self { key, records, candidates, question, form, receipt }
+    }
+
+    /// Refuses a record with more fields than a script can pass on.
+    pub(super) fn checked(record: Fields) -> Result<Fields> {
+        match record.len() {
+            fields if fields > MAX_FIELDS => Err(Error::new(
                 Code::TooLarge,
                 format!("a record has {fields} fields, appended by a script it can have {MAX_FIELDS}"),
-            )
-            .about(&*key));
+            )),
+            _ => Ok(record),
         }
-        let (candidates, question, form) = (Vec::new(), Question::Append, Form::Hash);
-        Ok(Self { key, records, candidates, question, form, receipt })
     }
 
     fn receipts(&self, ids: Vec<EventId>) -> Result<R> {

@@ -2,7 +2,7 @@
 
 use super::Key;
 use super::append::Appending;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
@@ -58,6 +58,10 @@ impl Operation for AppendBatch {
             if let Slot::Open(record) = slot
                 && let Err(error) = record.prepare(minter)
             {
+                // Without a node the batch waits as a whole.
+                if error.code() == Code::NodeLeaseLost {
+                    return Err(error);
+                }
                 *slot = Slot::Done(Err(error.about(&*self.key)));
             }
         }

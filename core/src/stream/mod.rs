@@ -4,27 +4,43 @@ pub(crate) mod append;
 pub(crate) mod append_sequenced;
 pub(crate) mod batch;
 pub(crate) mod batch_atomic;
+pub(crate) mod batch_sequenced;
+pub(crate) mod page_size;
 pub(crate) mod range;
 pub(crate) mod read;
 pub(crate) mod start;
 pub(crate) mod tail;
 pub(crate) mod trim;
+pub(crate) mod writers;
 
 use crate::error::Result;
 use crate::keyspace::Keyspace;
+use page_size::Learnt;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// The key of a stream or of its dead letters, checked and spelled once, with the keys that belong to it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Key {
     spelled: Arc<Spelled>,
+    /// What readers of the stream, and of its dead letters, have learnt of the sizes of entries.
+    sizes: Arc<[Learnt; 2]>,
     dead: bool,
 }
 
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.spelled, self.dead) == (&other.spelled, other.dead)
+    }
+}
+
+impl Eq for Key {}
+
 #[derive(PartialEq, Eq)]
 struct Spelled {
+    keys: Keyspace,
+    name: String,
     stream: String,
     dead: String,
     sequencer: String,
@@ -34,16 +50,34 @@ impl Key {
     /// Fails with `invalid_name`.
     pub(crate) fn new(keys: &Keyspace, name: &str) -> Result<Self> {
         let spelled = Spelled {
+            keys: keys.clone(),
+            name: name.to_owned(),
             stream: keys.stream(name)?,
             dead: keys.dead_letters(name)?,
             sequencer: keys.sequencer(),
         };
-        Ok(Self { spelled: Arc::new(spelled), dead: false })
+        Ok(Self { spelled: Arc::new(spelled), sizes: Arc::default(), dead: false })
     }
 
     /// The stream's dead letters.
     pub(crate) fn dead_letters(&self) -> Self {
-        Self { spelled: self.spelled.clone(), dead: true }
+        Self { spelled: self.spelled.clone(), sizes: self.sizes.clone(), dead: true }
+    }
+
+    /// What earlier readers have learnt of the sizes of entries.
+    pub(crate) fn sizes(&self) -> &Learnt {
+        let [stream, dead] = &*self.sizes;
+        if self.dead { dead } else { stream }
+    }
+
+    /// The keys of the stream's queue.
+    pub(crate) fn keys(&self) -> &Keyspace {
+        &self.spelled.keys
+    }
+
+    /// The stream's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.spelled.name
     }
 
     /// The queue's sequencer.

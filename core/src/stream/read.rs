@@ -1,6 +1,7 @@
 //! Reading a range, a page at a time, so that memory stays bounded (`docs/protocol.md` §5).
 
 use super::Key;
+use super::page_size::{PAGE_BYTES, PageSize};
 use super::range::Range;
 use crate::id::entry_id::EntryId;
 use crate::operation::{Operation, Step};
@@ -10,7 +11,7 @@ use redis::Value;
 use std::ops::Bound;
 
 /// How many records a page has unless the reader says otherwise.
-const PAGE: u64 = 1_000;
+const PAGE: usize = 1_000;
 
 /// Where a reader stands in its range.
 #[derive(Clone, Debug)]
@@ -20,14 +21,15 @@ pub(crate) struct Cursor {
     to: Bound<EntryId>,
     newest_first: bool,
     remaining: Option<u64>,
-    page: u64,
+    size: PageSize,
     ended: bool,
 }
 
 impl Cursor {
     pub(crate) fn new(key: Key, range: Range, newest_first: bool) -> Self {
         let (from, to) = range.bounds();
-        Self { key, from, to, newest_first, remaining: None, page: PAGE, ended: false }
+        let size = PageSize::new(PAGE, PAGE_BYTES).with(key.sizes());
+        Self { key, from, to, newest_first, remaining: None, size, ended: false }
     }
 
     /// Gives no more than that many records in all.
@@ -35,31 +37,38 @@ impl Cursor {
         self.remaining = Some(records);
     }
 
-    /// Asks for that many records at a time, at least one.
+    /// Asks for that many records at a time at most, and at least one.
     pub(crate) fn page(&mut self, records: u64) {
-        self.page = records.max(1);
+        self.size = self.size.with_max_entries(usize::try_from(records).unwrap_or(usize::MAX));
+    }
+
+    /// Asks for about that many bytes at a time at most, and at least one.
+    pub(crate) fn page_bytes(&mut self, bytes: u64) {
+        self.size = self.size.with_max_bytes(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
     /// The next page to ask for; nothing at the end.
     pub(crate) fn next(&self) -> Option<ReadPage> {
-        let count = self.remaining.map_or(self.page, |remaining| remaining.min(self.page));
-        if self.ended || count == 0 {
+        if self.ended || self.remaining == Some(0) {
             return None;
         }
         let (from, to, newest_first) = (self.from, self.to, self.newest_first);
-        Some(ReadPage { key: self.key.clone(), from, to, newest_first, count })
+        let (size, remaining) = (self.size, self.remaining);
+        Some(ReadPage { key: self.key.clone(), from, to, newest_first, size, remaining })
     }
 
-    /// Moves behind a page that was read.
-    pub(crate) fn advance(&mut self, page: &[Record]) {
-        let asked = self.remaining.map_or(self.page, |remaining| remaining.min(self.page));
-        let Some(last) = page.last() else {
+    /// Moves behind a page that was read, and answers its records.
+    pub(crate) fn advance(&mut self, page: Page) -> Vec<Record> {
+        let Page { records, asked, size } = page;
+        self.size = size;
+        self.size.teach(self.key.sizes());
+        let Some(last) = records.last() else {
             self.ended = true;
-            return;
+            return records;
         };
-        self.ended = (page.len() as u64) < asked;
+        self.ended = (records.len() as u64) < asked;
         if let Some(remaining) = &mut self.remaining {
-            *remaining -= (page.len() as u64).min(*remaining);
+            *remaining -= (records.len() as u64).min(*remaining);
         }
         let (moved, end) = match self.newest_first {
             true => (&mut self.to, EntryId::MIN),
@@ -68,7 +77,31 @@ impl Cursor {
         *moved = Bound::Excluded(last.entry_id());
         // The server takes no bound beyond the last position there is.
         self.ended |= last.entry_id() == end;
+        records
     }
+
+    /// A page did not come in time, after it was asked for in the size it ended with.
+    pub(crate) fn cut(&mut self) {
+        let asked = asked(&self.size, self.remaining);
+        self.size.cut(usize::try_from(asked).unwrap_or(usize::MAX));
+        self.size.teach(self.key.sizes());
+    }
+}
+
+/// How many records to ask for.
+fn asked(size: &PageSize, remaining: Option<u64>) -> u64 {
+    let next = size.next() as u64;
+    remaining.map_or(next, |remaining| remaining.min(next))
+}
+
+/// A page that was read.
+#[derive(Debug)]
+pub(crate) struct Page {
+    records: Vec<Record>,
+    /// How many records it was asked for.
+    asked: u64,
+    /// What is known of sizes now.
+    size: PageSize,
 }
 
 /// `XRANGE` or `XREVRANGE` of one page.
@@ -78,23 +111,37 @@ pub(crate) struct ReadPage {
     from: Bound<EntryId>,
     to: Bound<EntryId>,
     newest_first: bool,
-    count: u64,
+    size: PageSize,
+    remaining: Option<u64>,
 }
 
 impl Operation for ReadPage {
-    type Reply = Vec<Record>;
+    type Reply = Page;
 
     fn commands(&self, commands: &mut Packed) {
         let (from, to) = (spell(self.from), spell(self.to));
         let (name, first, second) =
             if self.newest_first { ("XREVRANGE", to, from) } else { ("XRANGE", from, to) };
         let mut command = commands.command(6);
-        command.arg(name).arg(&*self.key).arg(first).arg(second).arg("COUNT").number(self.count);
+        command.arg(name).arg(&*self.key).arg(first).arg(second).arg("COUNT");
+        command.number(asked(&self.size, self.remaining));
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
         let reply = replies.into_iter().next().unwrap_or(Value::Nil);
-        Step::Done(reply::records(reply).map_err(|error| error.about(&*self.key)))
+        let page = reply::records(reply).map(|records| {
+            let asked = asked(&self.size, self.remaining);
+            self.size.came(records.len(), records.iter().map(Record::size).sum());
+            Page { records, asked, size: self.size }
+        });
+        Step::Done(page.map_err(|error| error.about(&*self.key)))
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        // It may have been more than the way, or the server, carries at once.
+        let asked = asked(&self.size, self.remaining);
+        self.size.cut(usize::try_from(asked).unwrap_or(usize::MAX));
+        Step::Again
     }
 }
 

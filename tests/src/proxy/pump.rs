@@ -13,12 +13,23 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::commands::{Closer, Greeting, Scanner};
 use super::{Direction, Ending};
+
+/// How many bytes wait for a slow direction at most, before the proxy stops reading from the faster side.
+const SLOW_BACKLOG: usize = 128 * 1024;
+
+/// How often a second a slow direction forwards something.
+const SLOW_STEPS: u64 = 100;
 
 /// What holds until it is changed; a change wakes every connection.
 #[derive(Clone)]
 pub(super) struct Settings {
     pub(super) delay: [Duration; 2],
+    /// Bytes a second, where a direction is slow.
+    pub(super) bandwidth: [Option<u64>; 2],
+    /// Whether connections accepted now are closed once they were greeted.
+    pub(super) hangs_up: bool,
     pub(super) hole: [bool; 2],
     /// Connections with a lower number forward nothing any more.
     pub(super) stranded_below: usize,
@@ -31,6 +42,8 @@ impl Settings {
     fn calm() -> Self {
         Self {
             delay: [Duration::ZERO; 2],
+            bandwidth: [None; 2],
+            hangs_up: false,
             hole: [false; 2],
             stranded_below: 0,
             closed_below: 0,
@@ -46,13 +59,14 @@ impl Settings {
 /// What is used up by the chunks that pass.
 pub(super) struct Faults {
     pub(super) cut: [Option<(usize, Ending)>; 2],
+    pub(super) closer: Option<Closer>,
     pub(super) drop_probability: f64,
     pub(super) random: fastrand::Rng,
 }
 
 impl Faults {
     fn calm() -> Self {
-        Self { cut: [None; 2], drop_probability: 0.0, random: fastrand::Rng::with_seed(0) }
+        Self { cut: [None; 2], closer: None, drop_probability: 0.0, random: fastrand::Rng::with_seed(0) }
     }
 
     /// How much of a chunk is forwarded, and whether that is the connection's end.
@@ -84,6 +98,7 @@ pub(super) struct Shared {
     pub(super) accepted: AtomicUsize,
     pub(super) open: AtomicUsize,
     pub(super) cuts: AtomicUsize,
+    pub(super) closed_on_command: AtomicUsize,
 }
 
 impl Shared {
@@ -96,6 +111,7 @@ impl Shared {
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
+            closed_on_command: AtomicUsize::new(0),
         }
     }
 
@@ -113,11 +129,11 @@ impl Shared {
     }
 
     pub(super) fn faults(&self) -> MutexGuard<'_, Faults> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.faults)
     }
 
     pub(super) fn captured(&self) -> MutexGuard<'_, Vec<Vec<u8>>> {
-        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.captured)
     }
 
     /// Counts a new connection and gives it its number.
@@ -126,6 +142,10 @@ impl Shared {
         self.open.fetch_add(1, Ordering::SeqCst);
         self.accepted.fetch_add(1, Ordering::SeqCst)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Carries one connection from its beginning to its end.
@@ -143,14 +163,17 @@ async fn carry(number: usize, mut client: TcpStream, mut upstream: TcpStream, sh
     let _ = client.set_nodelay(true);
     let _ = upstream.set_nodelay(true);
     let mut settings = shared.settings.subscribe();
+    let greeting = settings.borrow().hangs_up.then(Mutex::default);
 
     let ending = {
         let (from_client, to_client) = client.split();
         let (from_upstream, to_upstream) = upstream.split();
+        let pump = |direction| Pump { number, direction, shared, greeting: greeting.as_ref() };
+        let (requests, replies) = (pump(Direction::Requests), pump(Direction::Replies));
         let pumps = async {
             tokio::try_join!(
-                pump(number, Direction::Requests, from_client, to_upstream, shared),
-                pump(number, Direction::Replies, from_upstream, to_client, shared),
+                requests.forward(from_client, to_upstream),
+                replies.forward(from_upstream, to_client),
             )
         };
         tokio::select! {
@@ -176,79 +199,127 @@ enum Item {
     Cut(Ending),
 }
 
-/// Forwards one direction until its end of file; answers how the connection is to end where it is cut before.
-async fn pump(
+/// One direction of one connection.
+struct Pump<'a> {
     number: usize,
     direction: Direction,
-    reader: ReadHalf<'_>,
-    writer: WriteHalf<'_>,
-    shared: &Shared,
-) -> Result<(), Ending> {
-    let (queue, items) = mpsc::unbounded_channel();
-    tokio::try_join!(
-        read(number, direction, reader, queue, shared),
-        write(number, direction, writer, items, shared.settings.subscribe(), &shared.cuts),
-    )?;
-    Ok(())
+    shared: &'a Shared,
+    /// The handshake, on a connection that is closed when it is over.
+    greeting: Option<&'a Mutex<Greeting>>,
 }
 
-async fn read(
-    number: usize,
-    direction: Direction,
-    mut reader: ReadHalf<'_>,
-    queue: mpsc::UnboundedSender<Item>,
-    shared: &Shared,
-) -> Result<(), Ending> {
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        let length = match reader.read(&mut buffer).await {
-            Ok(0) => return Ok(()),
-            Ok(length) => length,
-            // The other end reset the connection: so does the proxy.
-            Err(_) => return Err(Ending::Reset),
-        };
-        let chunk = &buffer[..length];
-        if direction == Direction::Requests {
-            shared.captured()[number].extend_from_slice(chunk);
-        }
-        let (forwarded, ending) = shared.faults().judge(direction, length);
-        if forwarded > 0 {
-            let due = Instant::now() + shared.settings.borrow().delay[direction as usize];
-            // The writer is gone only when the connection is.
-            let _ = queue.send(Item::Chunk(due, chunk[..forwarded].to_vec()));
-        }
-        if let Some(ending) = ending {
-            let _ = queue.send(Item::Cut(ending));
-            return Ok(());
+impl Pump<'_> {
+    /// Forwards until the end of file; answers how the connection is to end where it is cut before.
+    async fn forward(&self, reader: ReadHalf<'_>, writer: WriteHalf<'_>) -> Result<(), Ending> {
+        let (queue, items) = mpsc::unbounded_channel();
+        let backlog = watch::Sender::new(0);
+        tokio::try_join!(self.read(reader, queue, &backlog), self.write(writer, items, &backlog))?;
+        Ok(())
+    }
+
+    async fn read(
+        &self,
+        mut reader: ReadHalf<'_>,
+        queue: mpsc::UnboundedSender<Item>,
+        backlog: &watch::Sender<usize>,
+    ) -> Result<(), Ending> {
+        let mut waiting = backlog.subscribe();
+        let mut scanner = Scanner::default();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            if self.shared.settings.borrow().bandwidth[self.direction as usize].is_some() {
+                // The sender of the backlog lives as long as this pump.
+                let _ = waiting.wait_for(|bytes| *bytes < SLOW_BACKLOG).await;
+            }
+            let length = match reader.read(&mut buffer).await {
+                Ok(0) => return Ok(()),
+                Ok(length) => length,
+                // The other end reset the connection: so does the proxy.
+                Err(_) => return Err(Ending::Reset),
+            };
+            let chunk = &buffer[..length];
+            if self.direction == Direction::Requests {
+                self.shared.captured()[self.number].extend_from_slice(chunk);
+            }
+            let (forwarded, ending) = self.judge(chunk, &mut scanner);
+            if forwarded > 0 {
+                let due = Instant::now() + self.shared.settings.borrow().delay[self.direction as usize];
+                backlog.send_modify(|bytes| *bytes += forwarded);
+                // The writer is gone only when the connection is.
+                let _ = queue.send(Item::Chunk(due, chunk[..forwarded].to_vec()));
+            }
+            if let Some(ending) = ending {
+                let _ = queue.send(Item::Cut(ending));
+                return Ok(());
+            }
         }
     }
-}
 
-async fn write(
-    number: usize,
-    direction: Direction,
-    mut writer: WriteHalf<'_>,
-    mut items: mpsc::UnboundedReceiver<Item>,
-    mut settings: watch::Receiver<Settings>,
-    cuts: &AtomicUsize,
-) -> Result<(), Ending> {
-    loop {
-        let item = items.recv().await;
-        if let Some(Item::Chunk(due, _)) = &item {
-            tokio::time::sleep_until(*due).await;
+    /// How much of a chunk is forwarded, and whether that is the connection's end.
+    fn judge(&self, chunk: &[u8], scanner: &mut Scanner) -> (usize, Option<Ending>) {
+        let mut passes = None;
+        let mut faults = self.shared.faults();
+        if self.direction == Direction::Requests {
+            let commands = scanner.scan(chunk);
+            if let Some(greeting) = self.greeting {
+                lock(greeting).asked(&commands);
+            }
+            passes = faults.closer.as_mut().and_then(|closer| closer.judge(&commands));
+            if passes.is_some() {
+                self.shared.closed_on_command.fetch_add(1, Ordering::SeqCst);
+            }
+        } else if let Some(greeting) = self.greeting {
+            passes = lock(greeting).answered(&scanner.scan(chunk)).map(|end| (end, Ending::Close));
         }
-        // The sender of the settings lives as long as the proxy.
-        let _ = settings.wait_for(|settings| settings.forwards(number, direction)).await;
-        match item {
-            Some(Item::Chunk(_, bytes)) => {
-                let sent: io::Result<()> = writer.write_all(&bytes).await;
-                sent.map_err(|_| Ending::Reset)?;
+        let (length, ending) = passes.map_or((chunk.len(), None), |(length, ending)| (length, Some(ending)));
+        let (forwarded, cut) = faults.judge(self.direction, length);
+        (forwarded, cut.or(ending))
+    }
+
+    async fn write(
+        &self,
+        mut writer: WriteHalf<'_>,
+        mut items: mpsc::UnboundedReceiver<Item>,
+        backlog: &watch::Sender<usize>,
+    ) -> Result<(), Ending> {
+        let mut settings = self.shared.settings.subscribe();
+        let mut free_at = Instant::now();
+        loop {
+            let item = items.recv().await;
+            if let Some(Item::Chunk(due, _)) = &item {
+                tokio::time::sleep_until(*due).await;
             }
-            Some(Item::Cut(ending)) => {
-                cuts.fetch_add(1, Ordering::SeqCst);
-                return Err(ending);
+            // The sender of the settings lives as long as the proxy.
+            let forwards = |settings: &Settings| settings.forwards(self.number, self.direction);
+            let _ = settings.wait_for(forwards).await;
+            match item {
+                Some(Item::Chunk(_, bytes)) => {
+                    let mut rest = bytes.as_slice();
+                    while !rest.is_empty() {
+                        let rate =
+                            settings.borrow().bandwidth[self.direction as usize].map(|rate| rate.max(1));
+                        let step = rate.map_or(usize::MAX, |rate| rate.div_ceil(SLOW_STEPS) as usize);
+                        let (piece, behind) = rest.split_at(rest.len().min(step));
+                        if let Some(rate) = rate {
+                            let time = Duration::from_secs_f64(piece.len() as f64 / rate as f64);
+                            free_at = free_at.max(Instant::now()) + time;
+                            // A rate that is lifted meanwhile ends the wait.
+                            let lifted =
+                                |new: &Settings| new.bandwidth[self.direction as usize] != Some(rate);
+                            let _ = tokio::time::timeout_at(free_at, settings.wait_for(lifted)).await;
+                        }
+                        let sent: io::Result<()> = writer.write_all(piece).await;
+                        sent.map_err(|_| Ending::Reset)?;
+                        backlog.send_modify(|bytes| *bytes -= piece.len());
+                        rest = behind;
+                    }
+                }
+                Some(Item::Cut(ending)) => {
+                    self.shared.cuts.fetch_add(1, Ordering::SeqCst);
+                    return Err(ending);
+                }
+                None => return writer.shutdown().await.map_err(|_| Ending::Reset),
             }
-            None => return writer.shutdown().await.map_err(|_| Ending::Reset),
         }
     }
 }

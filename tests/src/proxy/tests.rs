@@ -262,3 +262,117 @@ async fn a_proxy_is_used_and_dropped_inside_a_runtime() {
     proxy.heal();
     drop(proxy);
 }
+
+#[test]
+fn a_rate_holds_for_its_direction_and_fills_the_senders_socket() {
+    for (_server, proxy) in proxied() {
+        let mut socket = connect(&proxy);
+        let value = "x".repeat(200_000);
+        proxy.bandwidth(Direction::Requests, Some(1_000_000));
+        let begin = Instant::now();
+        socket.write_all(&encode(["SET", "k", &value])).unwrap();
+        expect(&mut socket, b"+OK\r\n");
+        assert!(begin.elapsed() >= Duration::from_millis(190), "{:?}", begin.elapsed());
+
+        proxy.bandwidth(Direction::Requests, None);
+        proxy.bandwidth(Direction::Replies, Some(400_000));
+        let begin = Instant::now();
+        socket.write_all(&encode(["GET", "k"])).unwrap();
+        let mut half = vec![0; 100_000];
+        socket.read_exact(&mut half).unwrap();
+        let elapsed = begin.elapsed();
+        assert!(elapsed >= Duration::from_millis(240), "{elapsed:?}");
+        // Lifted, the rest comes at once.
+        proxy.heal();
+        let rest = format!("$200000\r\n{value}\r\n").len() - half.len();
+        socket.read_exact(&mut vec![0; rest]).unwrap();
+        socket.write_all(&encode(["PING"])).unwrap();
+        expect(&mut socket, b"+PONG\r\n");
+
+        // A rate that nothing can pass at: the sender's socket fills, and the proxy holds little.
+        proxy.bandwidth(Direction::Requests, Some(1));
+        socket.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let sent = std::iter::repeat_with(|| socket.write(&[b'x'; 1 << 16])).take(1000).find(Result::is_err);
+        assert_eq!(sent.unwrap().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}
+
+#[test]
+fn a_named_command_closes_its_connection_so_many_times_before_or_after_it() {
+    for (moment, carried_out) in [(Moment::Before, 0), (Moment::After, 2)] {
+        for ending in [Ending::Close, Ending::Reset] {
+            for (server, proxy) in proxied() {
+                // A reset may overtake what was forwarded: there the server's work says nothing.
+                let certain = moment == Moment::Before || ending == Ending::Close;
+                proxy.close_on("xadd", moment, ending, 2);
+                for _ in 0..2 {
+                    let mut socket = connect(&proxy);
+                    socket.write_all(&encode(["PING"])).unwrap();
+                    expect(&mut socket, b"+PONG\r\n");
+                    let commands =
+                        [encode(["XADD", "k", "*", "f", "v"]), encode(["XADD", "k", "*", "f", "v"])];
+                    socket.write_all(&commands.concat()).unwrap();
+                    match ending {
+                        Ending::Close => assert_eq!(rest(&mut socket).unwrap(), b""),
+                        Ending::Reset => assert!(rest(&mut socket).is_err()),
+                    }
+                }
+                assert_eq!((proxy.closed_on_command(), proxy.cuts()), (2, 2));
+                wait_until("the connections to end", || proxy.open_connections() == 0);
+                if certain {
+                    assert_eq!(xlen(&server), carried_out);
+                }
+
+                let mut socket = connect(&proxy);
+                append(&mut socket, "9999999999999-1");
+                expect(&mut socket, b"$15\r\n9999999999999-1\r\n");
+                assert_eq!(proxy.closed_on_command(), 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_command_that_always_closes_is_counted_and_others_pass_until_it_is_healed() {
+    for (server, proxy) in proxied() {
+        proxy.close_on("EVALSHA", Moment::Before, Ending::Close, usize::MAX);
+        for _ in 0..20 {
+            let mut socket = connect(&proxy);
+            append(&mut socket, "*");
+            let mut first = [0; 1];
+            socket.read_exact(&mut first).unwrap();
+            socket.write_all(&encode(["EVALSHA", "0".repeat(40).as_str(), "0"])).unwrap();
+            rest(&mut socket).unwrap();
+        }
+        assert_eq!((proxy.closed_on_command(), proxy.connections()), (20, 20));
+        assert_eq!(xlen(&server), 20);
+        proxy.heal();
+        let mut socket = connect(&proxy);
+        socket.write_all(&encode(["EVALSHA", "0".repeat(40).as_str(), "0"])).unwrap();
+        expect(&mut socket, b"-NOSCRIPT");
+    }
+}
+
+#[test]
+fn a_client_is_greeted_and_hung_up_on_until_it_is_healed() {
+    for (_server, proxy) in proxied() {
+        let mut old = connect(&proxy);
+        proxy.greet_and_hang_up(true);
+        for _ in 0..3 {
+            let mut socket = connect(&proxy);
+            socket.write_all(&encode(["PING"])).unwrap();
+            expect(&mut socket, b"+PONG\r\n");
+            let rest_of_it = [encode(["GET", "{emq}:version"]), encode(["PING"])].concat();
+            socket.write_all(&rest_of_it).unwrap();
+            assert_eq!(rest(&mut socket).unwrap(), b"$-1\r\n+PONG\r\n");
+        }
+        assert_eq!((proxy.connections(), proxy.cuts()), (4, 3));
+        proxy.heal();
+        for socket in [&mut old, &mut connect(&proxy)] {
+            socket.write_all(&encode(["GET", "{emq}:version"])).unwrap();
+            expect(socket, b"$-1\r\n");
+            socket.write_all(&encode(["PING"])).unwrap();
+            expect(socket, b"+PONG\r\n");
+        }
+    }
+}

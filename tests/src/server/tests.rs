@@ -1,6 +1,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -193,5 +194,112 @@ fn a_missing_program_is_one_sentence() {
     for kind in Kind::ALL {
         let error = kind.locate(Some("/nowhere/server".into()), None).unwrap_err();
         assert!(error.to_string().ends_with("names /nowhere/server, which is no file"), "{error}");
+    }
+}
+
+#[test]
+fn lines_of_the_configuration_and_users_reach_the_server() {
+    for kind in Kind::ALL {
+        let mut server = Server::builder(kind)
+            .config("client-output-buffer-limit normal 8mb 4mb 7")
+            .maxmemory(7 << 20, "allkeys-lru")
+            .user("reader", "on >s3cret ~emq:* +get +hello +ping")
+            .start();
+        for _ in 0..2 {
+            let mut plain = Plain::connect(&server);
+            let limits: Vec<String> = plain.query(["CONFIG", "GET", "client-output-buffer-limit"]);
+            assert!(limits[1].starts_with("normal 8388608 4194304 7"), "{limits:?}");
+            let policy: Vec<String> = plain.query(["CONFIG", "GET", "maxmemory-policy"]);
+            assert_eq!(policy[1], "allkeys-lru");
+            let memory: Vec<String> = plain.query(["CONFIG", "GET", "maxmemory"]);
+            assert_eq!(memory[1], "7340032");
+
+            plain.command(["AUTH", "reader", "s3cret"]);
+            plain.command(["GET", "emq:x"]);
+            let refused = plain.try_command(["SET", "emq:x", "1"]).unwrap_err();
+            assert_eq!(refused.code(), Some("NOPERM"), "{refused}");
+            server.restart();
+        }
+    }
+}
+
+#[test]
+fn a_server_becomes_a_replica_and_a_primary_again() {
+    for kind in Kind::ALL {
+        let primary = Server::builder(kind).password("s3cret").start();
+        let replica = Server::start(kind);
+        Plain::connect(&replica).command(["SET", "own", "1"]);
+        Plain::connect(&primary).command(["XADD", "k", "1-1", "f", "v"]);
+        replica.replicate(&primary);
+        let mut plain = Plain::connect(&replica);
+        assert_eq!(plain.xlen("k"), 1);
+        assert_eq!(plain.query::<u64>(["EXISTS", "own"]), 0);
+        let refused = plain.try_command(["XADD", "k", "*", "f", "v"]).unwrap_err();
+        assert_eq!(refused.code(), Some("READONLY"), "{refused}");
+
+        Plain::connect(&primary).command(["XADD", "k", "2-1", "f", "v"]);
+        replica.follow(&primary);
+        assert_eq!(plain.xlen("k"), 2);
+
+        replica.promote();
+        plain.command(["XADD", "k", "3-1", "f", "v"]);
+        assert_eq!((plain.xlen("k"), Plain::connect(&primary).xlen("k")), (3, 2));
+
+        // The roles are exchanged.
+        primary.replicate(&replica);
+        assert_eq!(Plain::connect(&primary).xlen("k"), 3);
+    }
+}
+
+#[test]
+fn a_clock_is_set_while_the_server_runs() {
+    for kind in Kind::ALL {
+        let mut server = Server::builder(kind).clock().start();
+        assert!(server.clock_ahead().contains(&0), "{:?}", server.clock_ahead());
+        for ahead in [120_000, -40_000, 250, -5, 0] {
+            server.set_clock(ahead);
+            assert!(server.clock_ahead().contains(&ahead), "{ahead}: {:?}", server.clock_ahead());
+        }
+        // Scripts, generated ids, and the time to live of keys go by it.
+        let mut plain = Plain::connect(&server);
+        plain.command(["SET", "k", "v", "PX", "100000"]);
+        server.set_clock(99_000);
+        assert_eq!(plain.query::<u64>(["EXISTS", "k"]), 1);
+        server.set_clock(200_000);
+        assert_eq!(plain.query::<u64>(["EXISTS", "k"]), 0);
+        let scripted: (u64, u64) = plain.query(["EVAL", "return redis.call('TIME')", "0"]);
+        let here = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+        assert!(scripted.0.abs_diff(here + 200) < 60, "{scripted:?} {here}");
+        // What waits, waits by the monotonic clock or by the set one, and ends.
+        assert_eq!(plain.command(["BLPOP", "nothing", "0.1"]), redis::Value::Nil);
+
+        server.restart();
+        assert!(server.clock_ahead().contains(&200_000), "{:?}", server.clock_ahead());
+    }
+}
+
+#[test]
+fn a_node_of_a_cluster_serves_all_slots_and_a_sentinel_knows_its_primary() {
+    for kind in Kind::ALL {
+        let mut node = Server::builder(kind).cluster().start();
+        for _ in 0..2 {
+            let mut plain = Plain::connect(&node);
+            let info: String = plain.query(["INFO", "cluster"]);
+            assert!(info.contains("cluster_enabled:1"), "{info}");
+            plain.command(["SET", "emq:{q}:x", "1"]);
+            let crossed = plain.try_command(["MGET", "emq:{a}:x", "emq:{b}:x"]).unwrap_err();
+            assert_eq!(crossed.code(), Some("CROSSSLOT"), "{crossed}");
+            node.restart();
+        }
+
+        let primary = Server::builder(kind).password("s3cret").start();
+        let mut sentinel = Server::builder(kind).sentinel("main", &primary).start();
+        for _ in 0..2 {
+            let mut plain = Plain::connect(&sentinel);
+            let address: Vec<String> = plain.query(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main"]);
+            assert_eq!(address, [primary.host(), &primary.port().to_string()]);
+            assert!(plain.try_command(["XLEN", "k"]).is_err());
+            sentinel.restart();
+        }
     }
 }

@@ -80,7 +80,7 @@ async fn what_is_refused_before_the_wire_leaves_no_trace() {
     ] {
         let error = bus.stream.append(fields.clone()).await.unwrap_err();
         assert_eq!((error.code(), error.subject()), (code, Some(KEY)));
-        let id = bus.client.mint().unwrap();
+        let id = bus.client.mint().await.unwrap();
         assert_eq!(bus.stream.append_id(id, fields).await.unwrap_err().code(), code);
     }
     assert!(bus.stream.append([("k", "012345678")]).await.is_ok());
@@ -171,7 +171,7 @@ async fn a_clock_ahead_of_the_servers_makes_no_ids() {
         results.iter().all(|result| result.as_ref().is_err_and(|error| error.code() == Code::ClockAhead))
     );
     assert_eq!(stream.append_batch_atomic([[("k", "v")]]).await.unwrap_err().code(), Code::ClockAhead);
-    assert_eq!(strict.mint().unwrap_err().code(), Code::ClockAhead);
+    assert_eq!(strict.mint().await.unwrap_err().code(), Code::ClockAhead);
     assert_eq!(plain.xlen(KEY), 0);
     for bound in [None, Some(Duration::from_secs(7_200))] {
         let options = options(&server.url()).clock(ahead).max_clock_ahead(bound);

@@ -174,7 +174,8 @@ async fn a_handler_longer_than_min_idle_keeps_its_entry() {
 async fn a_stop_gives_back_what_was_not_begun_and_others_take_it_at_once() {
     each(|kind| async move {
         let mut bus = Bus::start(kind).await;
-        let ids = appended(&bus, 50).await;
+        // As many as the first read brings.
+        let ids = appended(&bus, 8).await;
         // An hour until anything is reclaimed that nobody gave back.
         let options = || consumer_options("g", Start::Head).min_idle(Duration::from_secs(3_600)).beat(MS(10));
         let stopping = bus.stream.consumer(options()).await.unwrap();
@@ -188,7 +189,7 @@ async fn a_stop_gives_back_what_was_not_begun_and_others_take_it_at_once() {
         // The second is not settled by the deadline: it stays pending.
         assert_eq!(stopped.await.unwrap(), 1);
         assert!(stopping.next().await.unwrap().is_none());
-        assert_eq!(pending(&mut bus, "g"), 49);
+        assert_eq!(pending(&mut bus, "g"), 7);
         let seen = Seen::default();
         let peer = bus.stream.consumer(options()).await.unwrap();
         let running = seen.handle(&peer);
@@ -474,7 +475,7 @@ async fn one_idle_entry_and_eight_reclaimers() {
         }
         for _ in 0..25 {
             // Given to a peer that is dead, and idle already: one transaction, so that no reader comes between.
-            let id = bus.client.mint().unwrap();
+            let id = bus.client.mint().await.unwrap();
             let entry_id = echomq::EntryId::from(id).to_string();
             bus.plain.command(["MULTI"]);
             bus.plain.command(["XADD", KEY, &entry_id, "id", id.as_str()]);

@@ -5,6 +5,7 @@
 mod append;
 mod batch;
 mod cancel;
+mod cancelled;
 mod connection;
 mod consumer;
 mod consumer_faults;
@@ -16,11 +17,13 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod pages;
 mod read;
 mod sequenced;
 mod sequencer_law;
 mod tail;
 mod trim;
+mod writers;
 
 use echomq::{Client, Options, Stream};
 use echomq_tests::{Kind, Plain, Server};

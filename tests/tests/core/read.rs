@@ -84,12 +84,28 @@ async fn long_ranges_are_paged_both_ways_and_every_shape_gives_the_same() {
         let newest: Vec<EventId> = written.iter().rev().copied().collect();
         assert_eq!(ids(&bus.stream.read_last(2_400).page_size(700).all().await.unwrap()), newest[..2_400]);
 
-        let mut reader = bus.stream.read(Range::all()).limit(2_100);
-        let mut sizes = Vec::new();
-        while let Some(page) = reader.next_page().await.unwrap() {
-            sizes.push(page.len());
+        // How large the records are shows in the first pages; then they are full, also those of the next reader.
+        let new = bus.client.stream("codemojex", "events").unwrap();
+        for (stream, expected) in [
+            (&new, &[16, 64, 320, 1_000, 700][..]),
+            (&new, &[1_000, 1_000, 100]),
+            (&bus.stream, &[1_000, 1_000, 100]),
+        ] {
+            let mut reader = stream.read(Range::all()).limit(2_100);
+            let mut sizes = Vec::new();
+            while let Some(page) = reader.next_page().await.unwrap() {
+                sizes.push(page.len());
+            }
+            assert_eq!(sizes, expected);
         }
-        assert_eq!(sizes, [1_000, 1_000, 100]);
+
+        // A page that records were taken from goes on where they ended.
+        let new = bus.client.stream("codemojex", "events").unwrap();
+        let mut reader = new.read(Range::all()).limit(20);
+        assert_eq!(reader.next().await.unwrap().unwrap(), all[0]);
+        assert_eq!(reader.next_page().await.unwrap().unwrap(), all[1..16]);
+        assert_eq!(reader.next_page().await.unwrap().unwrap(), all[16..20]);
+        assert_eq!(reader.next_page().await.unwrap(), None);
 
         let mut reader = bus.stream.read(Range::all()).page_size(999);
         let mut one_by_one = Vec::new();

@@ -176,16 +176,19 @@ defmodule EchoMQ.Connector do
   @doc """
   Makes one id of a stream record, for `EchoMQ.Stream.append_id/5`.
 
-  Fails with `:invalid_option` without a node id, with `:clock_ahead` while this host's clock is too far ahead of the
-  server's, and with `:mint_exhausted`.
+  It is there at once while the connector has its node; the first one leases a node, which takes the server.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+  Fails with `:clock_ahead` while this host's clock is too far ahead of the server's, with `:node_lease_lost` where no node
+  is free, with `:node_conflict` where another process has the one given and `:on_node_conflict` says so, and with
+  `:mint_exhausted`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, id} = EchoMQ.Connector.mint(bus)
-      iex> {:ok, %EchoMQ.Stream.Id{namespace: "EVT", node: 7}} = EchoMQ.Stream.Id.decode(id)
+      iex> {:ok, %EchoMQ.Stream.Id{namespace: "EVT"}} = EchoMQ.Stream.Id.decode(id)
   """
-  @spec mint(conn()) :: {:ok, EchoMQ.Stream.Id.t()} | {:error, Error.t()}
-  def mint(conn) do
-    with {:ok, client} <- client(conn), do: Native.mint(client)
+  @spec mint(conn(), timeout()) :: {:ok, EchoMQ.Stream.Id.t()} | {:error, Error.t()}
+  def mint(conn, timeout \\ :infinity) do
+    with {:ok, client} <- client(conn), do: Native.call(&Native.mint(&1, client), timeout, :mint)
   end
 
   @doc """

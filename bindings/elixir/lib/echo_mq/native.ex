@@ -14,6 +14,7 @@ defmodule EchoMQ.Native do
   @type tag :: reference()
   @type refusal :: {:error, EchoMQ.Error.t()}
   @type count :: non_neg_integer() | :all
+  @type page :: {count(), count()}
 
   @doc false
   def load do
@@ -102,8 +103,8 @@ defmodule EchoMQ.Native do
   def close(_tag, _client, _within), do: unloaded()
   @spec status(client()) :: {boolean(), non_neg_integer()}
   def status(_client), do: unloaded()
-  @spec mint(client()) :: {:ok, binary()} | refusal()
-  def mint(_client), do: unloaded()
+  @spec mint(tag(), client()) :: {:ok, binary()} | refusal() | :pending
+  def mint(_tag, _client), do: unloaded()
   @spec command(tag(), client(), list()) :: {:ok, term()} | refusal() | :pending
   def command(_tag, _client, _parts), do: unloaded()
   @spec pipeline(tag(), client(), [list()]) :: {:ok, list()} | refusal() | :pending
@@ -142,30 +143,30 @@ defmodule EchoMQ.Native do
           {:ok, non_neg_integer()} | refusal() | :pending
   def trim_min_id(_tag, _client, _queue, _name, _micros, _exact), do: unloaded()
 
-  @spec read(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+  @spec read(client(), binary(), binary(), {binary(), binary()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read(_client, _queue, _name, _range, _count, _page), do: unloaded()
 
-  @spec read_window(client(), binary(), binary(), {integer(), integer()}, count(), count()) ::
+  @spec read_window(client(), binary(), binary(), {integer(), integer()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read_window(_client, _queue, _name, _window, _count, _page), do: unloaded()
 
-  @spec read_since(client(), binary(), binary(), integer(), count(), count()) ::
+  @spec read_since(client(), binary(), binary(), integer(), count(), page()) ::
           {:ok, reference()} | refusal()
   def read_since(_client, _queue, _name, _first, _count, _page), do: unloaded()
-  @spec read_last(client(), binary(), binary(), non_neg_integer(), count()) :: {:ok, reference()} | refusal()
+  @spec read_last(client(), binary(), binary(), non_neg_integer(), page()) :: {:ok, reference()} | refusal()
   def read_last(_client, _queue, _name, _records, _page), do: unloaded()
   @spec next_page(tag(), reference()) :: {:ok, list() | nil} | refusal() | :pending
   def next_page(_tag, _reader), do: unloaded()
 
-  @spec read_dead_letters(client(), binary(), binary(), {binary(), binary()}, count(), count()) ::
+  @spec read_dead_letters(client(), binary(), binary(), {binary(), binary()}, count(), page()) ::
           {:ok, reference()} | refusal()
   def read_dead_letters(_client, _queue, _name, _range, _count, _page), do: unloaded()
   @spec put_back(tag(), client(), binary(), binary(), binary()) :: {:ok, binary()} | refusal() | :pending
   def put_back(_tag, _client, _queue, _name, _id), do: unloaded()
 
-  @spec tail(tag(), client(), binary(), binary(), binary()) :: {:ok, reference()} | refusal() | :pending
-  def tail(_tag, _client, _queue, _name, _start), do: unloaded()
+  @spec tail(tag(), client(), binary(), binary(), binary(), count()) :: {:ok, reference()} | refusal() | :pending
+  def tail(_tag, _client, _queue, _name, _start, _page_bytes), do: unloaded()
   @spec take_tail(tag(), reference(), pos_integer(), timeout()) :: {:ok, list() | nil} | refusal() | :pending
   def take_tail(_tag, _tail, _max, _within), do: unloaded()
   @spec close_tail(reference()) :: :ok

@@ -39,7 +39,7 @@ defmodule EchoMQ.PullConsumer do
   @type option ::
           {:group | :consumer, String.t()}
           | {:group_start, Start.t()}
-          | {:count | :beat | :min_idle | :concurrency | :max_n | :max_wait, non_neg_integer()}
+          | {:count | :page_bytes | :beat | :min_idle | :concurrency | :max_n | :max_wait, non_neg_integer()}
           | {:max_attempts, pos_integer() | :none}
           | {:retry, non_neg_integer() | Range.t() | :none}
           | {:order_by, binary()}

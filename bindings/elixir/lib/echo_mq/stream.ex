@@ -30,6 +30,9 @@ defmodule EchoMQ.Stream do
   alias EchoMQ.{Connector, Error, Native, Record}
   alias EchoMQ.Stream.Id
 
+  # The records and bytes that a page has at most: as many as the core thinks right.
+  @pages {:all, :all}
+
   # How many records of a tail are handed over at once.
   @slice 1_000
 
@@ -198,7 +201,7 @@ defmodule EchoMQ.Stream do
   @spec read(Connector.conn(), String.t(), String.t(), bound(), bound(), count()) ::
           {:ok, [pair()]} | {:error, Error.t()}
   def read(conn, queue, name, from \\ "-", to \\ "+", count \\ :all) do
-    collect(range(conn, queue, name, from, to, count, :all), &pair/1)
+    collect(range(conn, queue, name, from, to, count, @pages), &pair/1)
   end
 
   @doc """
@@ -212,7 +215,7 @@ defmodule EchoMQ.Stream do
   @spec records(Connector.conn(), String.t(), String.t(), bound(), bound(), count()) ::
           {:ok, [Record.t()]} | {:error, Error.t()}
   def records(conn, queue, name, from \\ "-", to \\ "+", count \\ :all) do
-    collect(range(conn, queue, name, from, to, count, :all), &Record.new/1)
+    collect(range(conn, queue, name, from, to, count, @pages), &Record.new/1)
   end
 
   @doc """
@@ -230,7 +233,7 @@ defmodule EchoMQ.Stream do
   @spec read_window(Connector.conn(), String.t(), String.t(), DateTime.t(), DateTime.t(), count()) ::
           {:ok, [pair()]} | {:error, Error.t()}
   def read_window(conn, queue, name, first, last, count \\ :all) do
-    collect(window(conn, queue, name, first, last, count, :all), &pair/1)
+    collect(window(conn, queue, name, first, last, count, @pages), &pair/1)
   end
 
   @doc """
@@ -244,7 +247,7 @@ defmodule EchoMQ.Stream do
   @spec read_since(Connector.conn(), String.t(), String.t(), DateTime.t(), count()) ::
           {:ok, [pair()]} | {:error, Error.t()}
   def read_since(conn, queue, name, first, count \\ :all) do
-    collect(since(conn, queue, name, first, count, :all), &pair/1)
+    collect(since(conn, queue, name, first, count, @pages), &pair/1)
   end
 
   @doc """
@@ -258,7 +261,7 @@ defmodule EchoMQ.Stream do
   @spec read_last(Connector.conn(), String.t(), String.t(), non_neg_integer()) ::
           {:ok, [pair()]} | {:error, Error.t()}
   def read_last(conn, queue, name, count) do
-    collect(last(conn, queue, name, count, :all), &pair/1)
+    collect(last(conn, queue, name, count, @pages), &pair/1)
   end
 
   @doc """
@@ -267,7 +270,7 @@ defmodule EchoMQ.Stream do
 
   What to read is said by `:from` and `:to` (`t:bound/0`), or by `window: {first, last}`, `since: instant` or
   `last: count`. `:count` bounds how many records there are in all, `:page_size` how many are asked for at a time, 1 000
-  unless it is said. Nothing is asked for before it is enumerated; it may be enumerated again, and then reads again. A
+  unless it is said, and `:page_bytes` about how many bytes, 4 194 304: a page of large records has fewer of them. Nothing is asked for before it is enumerated; it may be enumerated again, and then reads again. A
   call that fails raises its `EchoMQ.Error` there.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
@@ -290,7 +293,8 @@ defmodule EchoMQ.Stream do
   It begins where `start` says. What is missing because it was trimmed away stands in its place as an `EchoMQ.Gap`. A
   connection of its own is opened when it is enumerated, by the process that enumerates it, and closed at the end; a
   connection that breaks is opened again, and the enumeration goes on where it was. To go on later, keep the id of the
-  last record and give it as the start. `EchoMQ.Tail` is the same for those who cannot wait for ever.
+  last record and give it as the start. `EchoMQ.Tail` is the same for those who cannot wait for ever, and has the same option
+  `:page_bytes`.
 
   Raises an `EchoMQ.Error` where it cannot begin or cannot go on.
 
@@ -303,10 +307,10 @@ defmodule EchoMQ.Stream do
       iex> [one.fields, two.fields, three.fields]
       [[{"n", "1"}], [{"n", "2"}], [{"n", "3"}]]
   """
-  @spec tail(Connector.conn(), String.t(), String.t(), EchoMQ.Start.t()) :: Enumerable.t()
-  def tail(conn, queue, name, start) do
+  @spec tail(Connector.conn(), String.t(), String.t(), EchoMQ.Start.t(), page_bytes: pos_integer()) :: Enumerable.t()
+  def tail(conn, queue, name, start, options \\ []) do
     Stream.resource(
-      fn -> told!(EchoMQ.Tail.open(conn, queue, name, start)) end,
+      fn -> told!(EchoMQ.Tail.open(conn, queue, name, start, options)) end,
       fn tail ->
         case EchoMQ.Tail.take(tail, @slice) do
           {:ok, entries} -> {entries, tail}
@@ -323,8 +327,8 @@ defmodule EchoMQ.Stream do
 
   A dead letter is what a consumer group gave up after its last attempt: a record with an id of its own and the fields
   `origin` (the id that it had; its entry id where it had none), `group`, `attempts`, `error` and `at` (Unix
-  milliseconds), and behind them its own fields as they were. The options are `:from`, `:to`, `:count` and `:page_size`
-  of `stream/4`.
+  milliseconds), and behind them its own fields as they were. The options are `:from`, `:to`, `:count`,
+  `:page_size` and `:page_bytes` of `stream/4`.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> bus |> EchoMQ.Stream.dead_letters("shop", "reads") |> Enum.to_list()
@@ -332,12 +336,13 @@ defmodule EchoMQ.Stream do
   """
   @spec dead_letters(Connector.conn(), String.t(), String.t(), keyword()) :: Enumerable.t()
   def dead_letters(conn, queue, name, options \\ []) do
-    options = Keyword.validate!(options, from: "-", to: "+", count: :all, page_size: :all)
+    options = Keyword.validate!(options, from: "-", to: "+", count: :all, page_size: :all, page_bytes: :all)
+    page = {options[:page_size], options[:page_bytes]}
     ends = {options[:from], options[:to]}
 
     open = fn ->
       with {:ok, client} <- Connector.client(conn) do
-        Native.read_dead_letters(client, queue, name, ends, options[:count], options[:page_size])
+        Native.read_dead_letters(client, queue, name, ends, options[:count], page)
       end
     end
 
@@ -379,7 +384,9 @@ defmodule EchoMQ.Stream do
       do: raise(ArgumentError, "the options of a stream must be a keyword list")
 
     {count, options} = Keyword.pop(options, :count, :all)
-    {page, what} = Keyword.pop(options, :page_size, :all)
+    {records, options} = Keyword.pop(options, :page_size, :all)
+    {bytes, what} = Keyword.pop(options, :page_bytes, :all)
+    page = {records, bytes}
 
     case what do
       [window: {first, last}] ->

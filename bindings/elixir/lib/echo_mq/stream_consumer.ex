@@ -68,6 +68,7 @@ defmodule EchoMQ.StreamConsumer do
   | `:group_start` | where the group begins if it has to be made: `:new`, `:head`, an id (what follows it), a `DateTime` | needed |
   | `:consumer` | this consumer's name, which one process at a time uses | a new one each time |
   | `:count` | how many entries are fetched at once, and held ahead of the handler at most | 100 |
+  | `:page_bytes` | about how many bytes are fetched at once, and held ahead of the handler at most | 4 194 304 |
   | `:beat` | how often to look for entries of dead peers, in milliseconds | 1 000 |
   | `:min_idle` | after how many milliseconds without a sign of life an entry is taken from its consumer | 30 000 |
   | `:max_attempts` | after how many failed deliveries an entry becomes a dead letter; `:none` tries for ever | `:none` |

@@ -1,6 +1,6 @@
 defmodule EchoMQ.Tail do
   @moduledoc """
-  Following a stream step by step: what `EchoMQ.Stream.tail/4` is as an enumerable, for those who cannot wait for ever.
+  Following a stream step by step: what `EchoMQ.Stream.tail/5` is as an enumerable, for those who cannot wait for ever.
 
   A tail belongs to the process that opened it, which alone takes from it, and ends with that process. It reads ahead on a
   connection of its own, a bounded number of records, and opens it again whenever it breaks.
@@ -28,14 +28,19 @@ defmodule EchoMQ.Tail do
   @doc """
   Opens a tail. When it answers, its place is pinned: what is appended from then on is seen.
 
-  Fails with `:invalid_name`, `:malformed_id`, `:kind`, `:wrong_type`, `:closed` and as connecting does.
+  The option `:page_bytes` is about how many bytes it reads at once and holds ahead of whoever takes them, 4 194 304 unless it
+  is said.
+
+  Fails with `:invalid_name`, `:invalid_option`, `:malformed_id`, `:kind`, `:wrong_type`, `:closed` and as connecting does.
   """
-  @spec open(Connector.conn(), String.t(), String.t(), Start.t()) :: {:ok, t()} | {:error, Error.t()}
-  def open(conn, queue, name, start) do
+  @spec open(Connector.conn(), String.t(), String.t(), Start.t(), page_bytes: pos_integer()) ::
+          {:ok, t()} | {:error, Error.t()}
+  def open(conn, queue, name, start, options \\ []) do
     start = Start.text(start)
+    options = Keyword.validate!(options, page_bytes: :all)
 
     with {:ok, client} <- Connector.client(conn),
-         {:ok, native} <- Native.call(&Native.tail(&1, client, queue, name, start)) do
+         {:ok, native} <- Native.call(&Native.tail(&1, client, queue, name, start, options[:page_bytes])) do
       {:ok, %__MODULE__{native: native}}
     end
   end

@@ -3,7 +3,7 @@
 use crate::argument::{elements, text, time};
 use crate::atoms;
 use crate::error::{Refusal, call};
-use crate::reply::answer_later;
+use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
 use echomq::{Client, Options, runtime};
 use rustler::{Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
@@ -107,8 +107,8 @@ fn status(connection: ResourceArc<Connection>) -> (bool, u64) {
 
 /// Makes one id.
 #[rustler::nif]
-fn mint<'a>(env: Env<'a>, connection: ResourceArc<Connection>) -> Term<'a> {
-    connection.0.mint().into_term(env)
+fn mint<'a>(env: Env<'a>, tag: Term<'a>, connection: ResourceArc<Connection>) -> NifResult<Term<'a>> {
+    call(env, || Ok(answer(env, tag, connection.0.mint())))
 }
 
 /// The version of the core.

@@ -29,14 +29,22 @@ impl Pages {
     }
 }
 
+/// How many records and how many bytes a page has, each of them where it is given.
+type Page<'a> = (Term<'a>, Term<'a>);
+
 /// `{:ok, reader}`, bounded by a count and with pages of a size, where they are given.
-fn open<'a>(env: Env<'a>, reader: Reader, limit: Term<'a>, page: Term<'a>) -> Result<Term<'a>, Refusal> {
+fn open<'a>(env: Env<'a>, reader: Reader, limit: Term<'a>, page: Page<'a>) -> Result<Term<'a>, Refusal> {
     let reader = match count(limit)? {
         Some(records) => reader.limit(records),
         None => reader,
     };
-    let reader = match count(page)? {
+    let (records, bytes) = page;
+    let reader = match count(records)? {
         Some(records) => reader.page_size(records),
+        None => reader,
+    };
+    let reader = match count(bytes)? {
+        Some(bytes) => reader.page_bytes(bytes),
         None => reader,
     };
     Ok((atoms::ok(), ResourceArc::new(Pages(Mutex::new(Some(reader))))).encode(env))
@@ -50,7 +58,7 @@ fn read<'a>(
     name: Term<'a>,
     (from, to): (Term<'a>, Term<'a>),
     limit: Term<'a>,
-    page: Term<'a>,
+    page: Page<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
@@ -67,7 +75,7 @@ fn read_dead_letters<'a>(
     name: Term<'a>,
     (from, to): (Term<'a>, Term<'a>),
     limit: Term<'a>,
-    page: Term<'a>,
+    page: Page<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
@@ -84,7 +92,7 @@ fn read_window<'a>(
     name: Term<'a>,
     (first, last): (Term<'a>, Term<'a>),
     limit: Term<'a>,
-    page: Term<'a>,
+    page: Page<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
@@ -100,7 +108,7 @@ fn read_since<'a>(
     name: Term<'a>,
     first: Term<'a>,
     limit: Term<'a>,
-    page: Term<'a>,
+    page: Page<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || open(env, stream(&connection, queue, name)?.read_since(instant(first)?), limit, page))
 }
@@ -112,7 +120,7 @@ fn read_last<'a>(
     queue: Term<'a>,
     name: Term<'a>,
     records: Term<'a>,
-    page: Term<'a>,
+    page: Page<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let newest = number(records, "the number of records")?;

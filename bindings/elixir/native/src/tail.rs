@@ -1,12 +1,12 @@
 //! Tails: following a stream.
 
-use crate::argument::{number, text, time};
+use crate::argument::{count, number, text, time};
 use crate::atoms;
 use crate::client::{Connection, stream};
 use crate::error::{Refusal, call, refused};
 use crate::reply::answer_later;
 use crate::term::IntoTerm;
-use echomq::{Start, Tail, Tailed};
+use echomq::{Start, Tail, TailOptions, Tailed};
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
 use tokio::time::timeout;
@@ -47,9 +47,14 @@ fn tail<'a>(
     queue: Term<'a>,
     name: Term<'a>,
     start: Term<'a>,
+    page_bytes: Term<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let opened = stream(&connection, queue, name)?.tail(Start::parse(&text(start, "the start")?)?);
+        let mut options = TailOptions::new(Start::parse(&text(start, "the start")?)?);
+        if let Some(bytes) = count(page_bytes)? {
+            options.set("page_bytes", &bytes.to_string())?;
+        }
+        let opened = stream(&connection, queue, name)?.tail(options);
         let owner = env.pid();
         answer_later(env, tag, async move { opened.await.map(|tail| Following { tail, owner }) })
     })

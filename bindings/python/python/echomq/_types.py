@@ -55,6 +55,7 @@ class ConsumerOptions(TypedDict, total=False):
     start: Required[str | datetime]
     consumer: str | None
     count: int | None
+    page_bytes: int | None
     beat: timedelta | int | None
     min_idle: timedelta | int | None
     max_attempts: int | Literal["none"] | None

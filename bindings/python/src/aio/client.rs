@@ -4,7 +4,7 @@ use super::events::Events;
 use super::queue::LoopQueue;
 use super::stream::Stream;
 use crate::status::Status;
-use crate::{arguments, error, options, reply, text};
+use crate::{arguments, error, host, options, reply, text};
 use echomq::{Code, Options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -73,6 +73,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (url, /, **options))]
     fn new(url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        host::refuse_patched(url.py())?;
         Ok(Self { options: options::options(url, options)?, client: Arc::default() })
     }
 
@@ -95,9 +96,10 @@ impl Client {
         events.map(Events::from).map_err(|error| error::raise(py, &error))
     }
 
-    /// Makes one id, for ``append_id``: a ``str`` at once, for it needs no server. See ``echomq.Client.mint``.
-    fn mint(&self, py: Python<'_>) -> PyResult<String> {
-        self.connected(py)?.mint().map(String::from).map_err(|error| error::raise(py, &error))
+    /// Makes one id, for ``append_id``. See ``echomq.Client.mint``.
+    fn mint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (client, queue) = (self.connected(py)?, LoopQueue::current(py)?);
+        queue.answer(py, client.mint(), |py, id| Ok(String::from(id).into_pyobject(py)?.into_any().unbind()))
     }
 
     /// Sends any command of the server's; see ``echomq.Client.command``.

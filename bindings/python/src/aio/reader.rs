@@ -36,7 +36,8 @@ pub(crate) struct Reader {
 
 impl Reader {
     pub(crate) fn new(reader: echomq::Reader, pace: Pace) -> Self {
-        let reader = pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size);
+        let reader =
+            pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size, echomq::Reader::page_bytes);
         let shared = Arc::new(Shared { reader: tokio::sync::Mutex::new(reader), read: Mutex::default() });
         let waiting = |want| Waiting::new(Wanted { shared: shared.clone(), want });
         Self { records: waiting(Want::Record), pages: waiting(Want::Page), all: waiting(Want::All) }

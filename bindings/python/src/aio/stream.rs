@@ -107,7 +107,7 @@ impl Stream {
     }
 
     /// Reads a range, oldest first: an asynchronous iterator that asks for a page at a time. See ``echomq.Stream.read``.
-    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None, page_bytes = None))]
     fn read(
         &self,
         py: Python<'_>,
@@ -115,12 +115,13 @@ impl Stream {
         last: Option<&Bound<'_, PyString>>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Reader::new(self.0.read(range(py, first, last)?), Pace::new(limit, page_size)?))
+        Ok(Reader::new(self.0.read(range(py, first, last)?), Pace::new(limit, page_size, page_bytes)?))
     }
 
     /// Reads what was made in the closed interval of two instants, oldest first; see ``echomq.Stream.read_window``.
-    #[pyo3(signature = (first, last, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first, last, *, limit = None, page_size = None, page_bytes = None))]
     fn read_window(
         &self,
         py: Python<'_>,
@@ -128,31 +129,40 @@ impl Stream {
         last: &Bound<'_, PyAny>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
         let (first, last) = window(first, last)?;
         let reader = self.0.read_window(first, last).map_err(|error| error::raise(py, &error))?;
-        Ok(Reader::new(reader, Pace::new(limit, page_size)?))
+        Ok(Reader::new(reader, Pace::new(limit, page_size, page_bytes)?))
     }
 
     /// Reads what was made at or after an instant, oldest first; see ``echomq.Stream.read_since``.
-    #[pyo3(signature = (first, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first, *, limit = None, page_size = None, page_bytes = None))]
     fn read_since(
         &self,
         first: &Bound<'_, PyAny>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Reader::new(self.0.read_since(instant::timestamp(first, "first")?), Pace::new(limit, page_size)?))
+        Ok(Reader::new(
+            self.0.read_since(instant::timestamp(first, "first")?),
+            Pace::new(limit, page_size, page_bytes)?,
+        ))
     }
 
     /// Reads the newest records, newest first; see ``echomq.Stream.read_last``.
-    #[pyo3(signature = (records, *, page_size = None))]
+    #[pyo3(signature = (records, *, page_size = None, page_bytes = None))]
     fn read_last(
         &self,
         records: &Bound<'_, PyAny>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Reader::new(self.0.read_last(arguments::count(records, "records")?), Pace::new(None, page_size)?))
+        Ok(Reader::new(
+            self.0.read_last(arguments::count(records, "records")?),
+            Pace::new(None, page_size, page_bytes)?,
+        ))
     }
 
     /// Lets go of old records and answers how many went; see ``echomq.Stream.trim``.
@@ -185,8 +195,9 @@ impl Stream {
     }
 
     /// A tail of the stream, which starts when it is awaited or first needed; see ``echomq.Stream.tail``.
-    fn tail(&self, start: &Bound<'_, PyAny>) -> PyResult<Tail> {
-        Ok(Tail::new(self.0.clone(), arguments::start(start)?))
+    #[pyo3(signature = (start, *, page_bytes = None))]
+    fn tail(&self, start: &Bound<'_, PyAny>, page_bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Tail> {
+        Ok(Tail::new(self.0.clone(), arguments::tail_options(start, page_bytes)?))
     }
 
     /// All consumer groups with their consumers; see ``echomq.Stream.groups``.
@@ -250,7 +261,7 @@ impl Stream {
     }
 
     /// Reads the dead letters, oldest first; see ``echomq.Stream.dead_letters``.
-    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None))]
+    #[pyo3(signature = (first = None, last = None, *, limit = None, page_size = None, page_bytes = None))]
     fn dead_letters(
         &self,
         py: Python<'_>,
@@ -258,8 +269,12 @@ impl Stream {
         last: Option<&Bound<'_, PyString>>,
         limit: Option<&Bound<'_, PyAny>>,
         page_size: Option<&Bound<'_, PyAny>>,
+        page_bytes: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Reader> {
-        Ok(Reader::new(self.0.dead_letters(range(py, first, last)?), Pace::new(limit, page_size)?))
+        Ok(Reader::new(
+            self.0.dead_letters(range(py, first, last)?),
+            Pace::new(limit, page_size, page_bytes)?,
+        ))
     }
 
     /// Puts a dead letter back; see ``echomq.Stream.put_back``.

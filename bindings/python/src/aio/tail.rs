@@ -4,7 +4,7 @@ use super::lazy::Lazy;
 use super::queue::LoopQueue;
 use super::waiting::{Source, Wait, Waiting, is_there, taken};
 use crate::tail::object;
-use echomq::Start;
+use echomq::TailOptions;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn new(stream: echomq::Stream, start: Start) -> Self {
-        let tail = Lazy::new(move || stream.tail(start));
+    pub(crate) fn new(stream: echomq::Stream, options: TailOptions) -> Self {
+        let tail = Lazy::new(move || stream.tail(options));
         Self { followed: Waiting::new(Followed(tail.clone())), tail }
     }
 

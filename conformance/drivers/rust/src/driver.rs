@@ -67,7 +67,7 @@ impl Driver {
                 self.close(&handle).await;
                 Ok(Answer::default())
             }
-            b"mint" => self.mint(arguments),
+            b"mint" => self.mint(arguments).await,
             b"append" => {
                 let stream = self.stream(&mut arguments)?;
                 Ok(Answer::default().text(stream.append(arguments.record()?).await?))
@@ -105,6 +105,7 @@ impl Driver {
                 self.readers.consumer(name, stream, arguments).await
             }
             b"next" => self.readers.next(arguments).await,
+            b"next_cancelled" => self.readers.next_cancelled(arguments).await,
             b"ack" => self.readers.settle(false, arguments).await,
             b"fail" => self.readers.settle(true, arguments).await,
             b"stop" => self.readers.stop(arguments).await,
@@ -180,13 +181,13 @@ impl Driver {
         Ok(client.events(&arguments.text()?)?)
     }
 
-    fn mint(&self, mut arguments: Arguments<'_>) -> Answered {
+    async fn mint(&self, mut arguments: Arguments<'_>) -> Answered {
         let client = self.client(&arguments.bytes()?)?;
         let count: usize = arguments.number()?;
         arguments.end()?;
         let mut answer = Answer::default();
         for _ in 0..count {
-            answer = answer.text(client.mint()?);
+            answer = answer.text(client.mint().await?);
         }
         Ok(answer)
     }

@@ -25,6 +25,41 @@ enum Reader {
     Watch(CancelToken),
 }
 
+impl Reader {
+    /// What comes next: nothing where the wait was cancelled before, which it is then.
+    async fn next(&mut self, until: Instant) -> Result<Option<Answer>, Refusal> {
+        match self {
+            Self::Tail(tail) => loop {
+                match timeout_at(until.into(), tail.next()).await {
+                    Ok(next) => match next? {
+                        Some(Tailed::Record(record)) => return Ok(Some(answer_record(&record, None))),
+                        None => return Ok(Some(Answer::default())),
+                        // The op answers records alone.
+                        Some(_) => {}
+                    },
+                    Err(_) => return Ok(None),
+                }
+            },
+            Self::Consumer(consumer, in_hand) => {
+                let Ok(next) = timeout_at(until.into(), consumer.next()).await else { return Ok(None) };
+                let Some(delivery) = next? else { return Ok(Some(Answer::default())) };
+                let answer = answer_record(delivery.record(), Some(delivery.attempts()));
+                in_hand.insert(delivery.entry_id(), delivery);
+                Ok(Some(answer))
+            }
+            Self::Listener(subscriber) => match timeout_at(until.into(), subscriber.next()).await {
+                Ok(next) => Ok(Some(match next? {
+                    Some(Heard::Event(event)) => Answer::default().text(event.name()).value(event.payload()),
+                    Some(Heard::Gap(_)) => Answer::default().text("gap"),
+                    None => Answer::default(),
+                })),
+                Err(_) => Ok(None),
+            },
+            Self::Watch(_) => Err(Refusal::senseless("a watched job has nothing that comes next")),
+        }
+    }
+}
+
 /// All readers, by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Readers(HashMap<Vec<u8>, Reader>);
@@ -89,16 +124,11 @@ impl Readers {
 
     pub(crate) async fn event(&mut self, mut arguments: Arguments<'_>) -> Answered {
         let name = arguments.bytes()?;
-        let within = Duration::from_millis(arguments.number()?);
+        let until = Instant::now() + Duration::from_millis(arguments.number()?);
         arguments.end()?;
-        let Some(Reader::Listener(subscriber)) = self.0.get(&name) else { return Err(unknown(&name)) };
-        match timeout(within, subscriber.next()).await {
-            Ok(next) => Ok(match next? {
-                Some(Heard::Event(event)) => Answer::default().text(event.name()).value(event.payload()),
-                Some(Heard::Gap(_)) => Answer::default().text("gap"),
-                None => Answer::default(),
-            }),
-            Err(_) => Ok(Answer::default()),
+        match self.0.get_mut(&name) {
+            Some(reader @ Reader::Listener(_)) => Ok(reader.next(until).await?.unwrap_or_default()),
+            _ => Err(unknown(&name)),
         }
     }
 
@@ -118,28 +148,20 @@ impl Readers {
         let until = Instant::now() + Duration::from_millis(arguments.number()?);
         arguments.end()?;
         match self.0.get_mut(&name) {
-            Some(Reader::Tail(tail)) => loop {
-                match timeout_at(until.into(), tail.next()).await {
-                    Ok(next) => match next? {
-                        Some(Tailed::Record(record)) => return Ok(answer_record(&record, None)),
-                        None => return Ok(Answer::default()),
-                        // The op answers records alone.
-                        Some(_) => {}
-                    },
-                    Err(_) => return Ok(Answer::default()),
-                }
-            },
-            Some(Reader::Consumer(consumer, in_hand)) => {
-                let Ok(next) = timeout_at(until.into(), consumer.next()).await else {
-                    return Ok(Answer::default());
-                };
-                let Some(delivery) = next? else { return Ok(Answer::default()) };
-                let answer = answer_record(delivery.record(), Some(delivery.attempts()));
-                in_hand.insert(delivery.entry_id(), delivery);
-                Ok(answer)
+            Some(reader @ (Reader::Tail(_) | Reader::Consumer(..))) => {
+                Ok(reader.next(until).await?.unwrap_or_default())
             }
             _ => Err(unknown(&name)),
         }
+    }
+
+    /// Waits, and gives up so many microseconds later.
+    pub(crate) async fn next_cancelled(&mut self, mut arguments: Arguments<'_>) -> Answered {
+        let name = arguments.bytes()?;
+        let until = Instant::now() + Duration::from_micros(arguments.number()?);
+        arguments.end()?;
+        let reader = self.0.get_mut(&name).ok_or_else(|| unknown(&name))?;
+        Ok(reader.next(until).await?.unwrap_or_else(|| Answer::default().text("cancelled")))
     }
 
     /// Gives an entry its verdict: handled without a reason, failed with one.

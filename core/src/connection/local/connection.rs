@@ -2,16 +2,18 @@
 
 use super::host::Host;
 use crate::connection::handshake::Handshake;
+use crate::connection::password::Password;
 use crate::connection::settings::Settings;
 use crate::connection::socket::{BlockingSocket, failure, is_a_pause};
 use crate::error::{Error, Result};
+use crate::process;
 use crate::record::decoder::Decoder;
 use crate::record::packed::Packed;
 use redis::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 
 /// How long to bear a silent server.
 pub(super) struct Patience<'a> {
@@ -57,20 +59,41 @@ impl Connection {
     /// Connects and greets, within the time for one attempt and by the deadline.
     pub(super) fn open(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<Self> {
         let deadline = deadline.min(Instant::now() + settings.connect_timeout);
+        let password = Self::password(settings, host, deadline)?;
         let socket = Self::socket(settings, host, deadline)?;
         let mut connection =
             Self { socket, decoder: Decoder::new(), output: Packed::default(), settings: settings.clone() };
         let patience = Patience { host, stall: settings.connect_timeout, until: deadline };
-        let mut handshake = Handshake::new(settings);
+        let mut handshake = Handshake::new(settings, password);
         loop {
             connection.output = handshake.commands();
             connection.write(&patience)?;
             let replies: Result<Vec<Value>> =
                 (0..connection.output.count()).map(|_| connection.read(&patience, || ())).collect();
             if let Some(greeting) = handshake.answered(replies?)? {
-                let (server_ms, at) = greeting.server_time;
-                settings.minter.set_server_time(server_ms, at);
+                settings.greet(&greeting);
                 return Ok(connection);
+            }
+        }
+    }
+
+    /// The password of this attempt; a function is asked on the runtime, while this thread waits.
+    fn password(settings: &Settings, host: &Host<'_>, deadline: Instant) -> Result<Option<String>> {
+        match &settings.password {
+            None => Ok(None),
+            Some(Password::Text(password)) => Ok(Some(password.clone())),
+            Some(asked) => {
+                let (asked, endpoint) = (asked.clone(), settings.endpoint.clone());
+                let by = async move {
+                    match timeout_at(deadline.into(), asked.get()).await {
+                        Ok(password) => password.map(Some),
+                        Err(_) => {
+                            let late = "the function that is asked for the password took too long";
+                            Err(failure(&endpoint, &io::Error::new(ErrorKind::TimedOut, late)))
+                        }
+                    }
+                };
+                host.wait_for(by)
             }
         }
     }
@@ -81,12 +104,9 @@ impl Connection {
         let (sender, receiver) = mpsc::channel();
         let connect = move || {
             // Whoever asked may have given up meanwhile.
-            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_ref(), deadline));
+            let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_deref(), deadline));
         };
-        thread::Builder::new()
-            .name("echomq-connect".to_owned())
-            .spawn(connect)
-            .map_err(|error| failure(&settings.endpoint, &error))?;
+        process::start_thread("echomq-connect", connect)?;
         loop {
             match receiver.recv_timeout(BlockingSocket::STEP) {
                 Ok(connected) => return connected,

@@ -6,6 +6,8 @@ use crate::process;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Asked at least every 100 ms while a call waits, on the waiting thread; true ends the call.
 ///
@@ -27,6 +29,16 @@ impl<'a> Host<'a> {
         let stop = self.said_stop.get() || (self.interrupt)();
         self.said_stop.set(stop);
         stop
+    }
+
+    /// Sleeps, in steps, for as long as the host does not want the call to end.
+    pub(super) fn sleep_until(&self, instant: Instant) {
+        while !self.says_stop() {
+            match instant.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => break,
+                left => thread::sleep(left.min(BlockingSocket::STEP)),
+            }
+        }
     }
 }
 

@@ -120,7 +120,7 @@ impl Snapshot {
         let first = reply::list(members.take("entries"))?.into_iter().next();
         let stream = StreamInfo {
             length: reply::count(members.take("length"))?,
-            added: optional_count(members.take("entries-added"))?,
+            added: reply::optional_count(members.take("entries-added"))?,
             first: first.map(position).transpose()?,
             last_generated: reply::entry_id(members.take("last-generated-id"))?,
         };
@@ -133,7 +133,7 @@ impl Snapshot {
 fn group(reply: Value, stream: &StreamInfo, now: u64) -> Result<(GroupInfo, Lag)> {
     let mut members = reply::Members::read(reply)?;
     let last_delivered = reply::entry_id(members.take("last-delivered-id"))?;
-    let lag = lag::judge(stream, last_delivered, optional_count(members.take("lag"))?);
+    let lag = lag::judge(stream, last_delivered, reply::optional_count(members.take("lag"))?);
     let consumers = reply::list(members.take("consumers"))?;
     let info = GroupInfo {
         name: name(members.take("name"))?,
@@ -163,14 +163,6 @@ pub(super) fn position(entry: Value) -> Result<EntryId> {
 /// Names of other programs may be any bytes.
 pub(super) fn name(reply: Value) -> Result<String> {
     reply::bytes(reply).map(|name| String::from_utf8_lossy(&name).into_owned())
-}
-
-/// A count, or nothing where the server gives none.
-fn optional_count(reply: Value) -> Result<Option<u64>> {
-    match reply {
-        Value::Nil => Ok(None),
-        reply => reply::count(reply).map(Some),
-    }
 }
 
 #[cfg(test)]

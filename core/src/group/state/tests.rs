@@ -52,7 +52,7 @@ fn two_reads_of_half_the_count_are_on_their_way_and_one_place_is_left() {
     let mut state = state(|options| options.count(10));
     assert_eq!((state.begin_read(), state.begin_read(), state.begin_read()), (Some(5), Some(4), None));
     assert_eq!(state.begin_scan(Instant::now(), true), Some((EntryId::MIN, 1)), "the place of the scan");
-    state.scan_ended(Some((EntryId::MIN, 0)));
+    state.scan_ended(Some((EntryId::MIN, 0, 10)));
     // The first was answered in full: there is room again when enough of it was taken.
     state.end_read(5);
     state.put((0..5).map(|seq| entry(seq, "")));
@@ -81,6 +81,82 @@ fn a_batch_that_waits_for_more_gets_room() {
     assert_eq!(state.begin_read(), None);
     state.want(10);
     assert_eq!(state.begin_read(), Some(1));
+}
+
+/// An entry of about so many bytes.
+fn large(seq: u64, bytes: usize) -> (Record, u64) {
+    entry(seq, &"x".repeat(bytes))
+}
+
+#[test]
+fn no_more_bytes_are_held_ahead_than_a_page_has() {
+    let mut state = state(|options| options.count(100).page_bytes(40_000));
+    assert_eq!((state.begin_read(), state.begin_read()), (Some(8), Some(7)), "nothing is known yet");
+    state.end_read(8);
+    state.page_came(8, 8 * 10_000);
+    state.put((0..8).map(|seq| large(seq, 10_000 - 81)));
+    assert_eq!((state.room(), state.begin_read()), (0, None));
+    assert_eq!(state.begin_scan(Instant::now(), true), None);
+    state.end_read(7);
+    state.page_came(7, 7 * 10_000);
+    assert_eq!(take(&mut state, Taker::Anyone, 5).len(), 5);
+    assert_eq!(state.begin_read(), None, "three of the four that fit are still ahead");
+    assert_eq!(take(&mut state, Taker::Anyone, 1).len(), 1);
+    // One place is left to the scan.
+    assert_eq!((state.begin_read(), state.begin_read()), (Some(1), None));
+    assert_eq!(state.begin_scan(Instant::now(), true), Some((EntryId::MIN, 1)));
+    state.scan_ended(None);
+    state.end_read(1);
+    // What was given back to the front is still ahead, and what was let go is not.
+    assert!(state.return_unused(vec![large(5, 10_000 - 81), large(4, 10_000 - 81)]));
+    assert_eq!((state.bytes, state.room()), (40_000, 0));
+    assert_eq!(state.take_unused().len(), 4);
+    assert_eq!((state.bytes, state.room()), (0, 4));
+    // An entry that is larger than a page comes alone.
+    state.page_came(1, 90_000);
+    assert_eq!((state.room(), state.begin_read(), state.begin_read()), (1, Some(1), None));
+    assert_eq!(state.begin_scan(Instant::now(), true), Some((EntryId::MIN, 1)));
+}
+
+#[test]
+fn a_page_that_is_cut_is_fetched_in_parts_and_small_entries_fill_the_count_again() {
+    let mut state = state(|options| options.count(100));
+    state.page_cut(15);
+    assert_eq!((state.begin_read(), state.begin_read()), (Some(4), None));
+    state.end_read(4);
+    state.page_cut(4);
+    assert_eq!(state.room(), 2);
+    for entries in [2, 8, 32] {
+        state.page_came(entries, entries * 100);
+    }
+    assert_eq!(state.room(), 100);
+}
+
+#[test]
+fn a_batch_that_cannot_grow_is_whole() {
+    let mut state = state(|options| options.count(100).page_bytes(40_000).batch(100, Duration::from_secs(9)));
+    state.want(100);
+    state.page_came(4, 4 * 10_000);
+    let read = state.begin_read().unwrap();
+    assert!(!state.batch_is_whole(100), "a read is on its way");
+    state.end_read(read);
+    state.put((0..3).map(|seq| large(seq, 10_000 - 81)));
+    assert!(!state.batch_is_whole(100), "one more fits");
+    assert_eq!(state.begin_read(), Some(1));
+    state.end_read(1);
+    state.put([large(3, 10_000 - 81)]);
+    assert!(state.batch_is_whole(100));
+    // Small entries fill it.
+    let mut state = self::state(|options| options.count(20).batch(20, Duration::from_secs(9)));
+    state.want(20);
+    for seq in 0..20 {
+        assert!(!state.batch_is_whole(20), "{seq}");
+        let read = state.begin_read().unwrap();
+        state.end_read(read);
+        state.page_came(1, 100);
+        state.put([entry(seq, "")]);
+    }
+    assert!(state.batch_is_whole(20));
 }
 
 #[test]
@@ -140,9 +216,9 @@ fn what_was_delivered_before_is_handled_one_at_a_time_where_deliveries_are_count
     let again = |seq: u64| (entry(seq, "").0, 2);
     let now = Instant::now();
     let mut state = state(|options| options.concurrency(4).max_attempts(3));
-    assert_eq!((state.redelivery_room(), state.room()), (1, 100));
+    assert_eq!((state.redelivery_room(), state.room()), (1, 16));
     state.put([again(0)]);
-    assert_eq!((state.redelivery_room(), state.room()), (0, 99), "new ones come all the same");
+    assert_eq!((state.redelivery_room(), state.room()), (0, 15), "new ones come all the same");
     assert_eq!(take(&mut state, Taker::Worker(0), 9), [0]);
     assert_eq!(state.begin_scan(now, true), None);
     // Its acknowledgement leaves at once, and the next is fetched when it has arrived.
@@ -187,10 +263,10 @@ fn a_failing_head_does_not_starve_the_scan() {
     assert_eq!(state.begin_scan(now, true), Some((EntryId::MIN, 10)));
     assert_eq!(state.begin_scan(now, true), None, "one is under way");
     assert_eq!(state.room(), 0, "and may bring as many as there is room for");
-    state.scan_ended(Some((EntryId::new(7, 7), 10)));
+    state.scan_ended(Some((EntryId::new(7, 7), 10, 10)));
     // It brought all it asked for, so the next follows without a beat, and from there.
     assert_eq!(state.begin_scan(now, false), Some((EntryId::new(7, 7), 10)));
-    state.scan_ended(Some((EntryId::MIN, 0)));
+    state.scan_ended(Some((EntryId::MIN, 0, 10)));
     assert_eq!(state.begin_scan(now, false), None);
     // Entries that are to come back are looked for from the lowest of them.
     state.call_back(EntryId::new(5, 0), now);
@@ -217,7 +293,7 @@ fn what_is_to_come_back_waits_for_room_and_not_for_a_time() {
                 "the reads leave one place"
             );
             state.put([entry(seq, "")]);
-            state.scan_ended(Some((EntryId::new(1, seq + 1), 1)));
+            state.scan_ended(Some((EntryId::new(1, seq + 1), 1, 1)));
             assert!(state.take_attention());
             assert_eq!(state.begin_scan(now, false), None, "it has the place until it is taken");
             let (_, wake) = state.take(taker, 1).unwrap();

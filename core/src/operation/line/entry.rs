@@ -1,12 +1,14 @@
 //! What stands on a line: an operation, whoever waits for it, and what is done with it while it is in hand.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
+use crate::operation::server_clock::ServerClock;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
@@ -28,7 +30,7 @@ impl Entry {
         operation: O,
         promise: Promise<O::Reply>,
     ) -> Self {
-        let task = Box::new(Running { operation, promise: Some(promise) });
+        let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
         Self { age, weight, deadline, lost: false, task }
     }
 }
@@ -44,30 +46,53 @@ pub(crate) struct Flight {
 /// Entries that were taken, and whose commands are made.
 pub(crate) struct Outgoing {
     pub(super) flights: Vec<Flight>,
+    /// Those for which no id can be made now, and those behind them.
+    pub(super) held: Vec<Entry>,
     /// How many ended instead, because no id could be made for them.
     pub(super) ended: usize,
     pub(super) weight_of_ended: usize,
 }
 
 impl Outgoing {
+    /// Whether nothing is to be sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
         let flights = Vec::with_capacity(entries.len());
-        let mut outgoing = Self { flights, ended: 0, weight_of_ended: 0 };
+        let mut outgoing = Self { flights, held: Vec::new(), ended: 0, weight_of_ended: 0 };
         for mut entry in entries {
+            if !outgoing.held.is_empty() {
+                outgoing.held.push(entry);
+                continue;
+            }
             let before = commands.count();
-            if entry.task.send(minter, commands) {
-                entry.lost = false;
-                let expected = commands.count() - before;
-                let replies = Vec::with_capacity(expected);
-                outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
-            } else {
-                outgoing.ended += 1;
-                outgoing.weight_of_ended += entry.weight;
+            match entry.task.send(minter, commands) {
+                Sending::Sent => {
+                    entry.lost = false;
+                    let expected = commands.count() - before;
+                    let replies = Vec::with_capacity(expected);
+                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
+                }
+                Sending::Held => outgoing.held.push(entry),
+                Sending::Ended => {
+                    outgoing.ended += 1;
+                    outgoing.weight_of_ended += entry.weight;
+                }
             }
         }
         outgoing
     }
+}
+
+/// What came of sending an entry.
+pub(super) enum Sending {
+    Sent,
+    /// There is no node to make its ids with now.
+    Held,
+    Ended,
 }
 
 /// An entry that has all its answers.
@@ -154,8 +179,10 @@ impl Lost {
 
 /// An operation with whoever waits for it.
 pub(super) trait Task: Send {
-    /// Adds its commands; false when it ended instead.
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool;
+    /// Adds its commands, unless it ends or waits instead.
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending;
+    /// Whether an id is to be made for it.
+    fn mints(&self) -> bool;
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
     /// Its answers will not come.
@@ -168,6 +195,15 @@ pub(super) trait Task: Send {
 struct Running<O: Operation> {
     operation: O,
     promise: Option<Promise<O::Reply>>,
+    time: Time,
+}
+
+/// Whether the server was asked for its time, which it is before an id is refused for being ahead of it.
+enum Time {
+    NotAsked,
+    /// It is on its way instead of the operation's own commands.
+    Asked(Arc<ServerClock>, Instant),
+    Answered,
 }
 
 impl<O: Operation> Running<O> {
@@ -190,21 +226,46 @@ impl<O: Operation> Running<O> {
 }
 
 impl<O: Operation> Task for Running<O> {
-    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> bool {
+    fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending {
         match self.operation.prepare(minter) {
             Ok(()) => {
                 self.operation.commands(commands);
-                true
+                Sending::Sent
             }
+            Err(error) if error.code() == Code::ClockAhead && matches!(self.time, Time::NotAsked) => {
+                self.time = Time::Asked(minter.server_clock().clone(), Instant::now());
+                commands.command(1).arg("TIME");
+                Sending::Sent
+            }
+            Err(error) if error.code() == Code::NodeLeaseLost && self.operation.mints() => Sending::Held,
             Err(error) => {
+                if error.code() == Code::ClockAhead {
+                    minter.server_clock().refused(&error);
+                }
                 let answer = self.operation.abandon(error);
                 self.end(answer);
-                false
+                Sending::Ended
             }
         }
     }
 
+    fn mints(&self) -> bool {
+        self.operation.mints()
+    }
+
     fn answered(&mut self, replies: Vec<Value>) -> After {
+        if let Time::Asked(clock, asked) = &self.time {
+            if let Some(why) = replies.iter().find_map(reply::unavailable) {
+                self.time = Time::NotAsked;
+                return After::Later(why);
+            }
+            // A server that does not tell its time leaves it as it was known before.
+            if let Some(Ok(ms)) = replies.into_iter().next().map(reply::server_time) {
+                clock.set(ms, *asked);
+            }
+            self.time = Time::Answered;
+            return After::Again;
+        }
         let step = match replies.iter().find_map(reply::unavailable) {
             Some(why) => self.operation.unavailable(replies, why),
             None => self.operation.answered(replies),
@@ -213,6 +274,11 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn lost(&mut self) -> After {
+        if matches!(self.time, Time::Asked(..)) {
+            // Nothing of its own was on its way.
+            self.time = Time::NotAsked;
+            return After::Again;
+        }
         let step = self.operation.lost();
         self.step(step)
     }

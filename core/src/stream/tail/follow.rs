@@ -68,13 +68,20 @@ impl Follower {
             }
         };
         let read = ReadAfter { key: self.inner.key.clone(), after: self.place.after(), count, block: BLOCK };
-        let (records, edge) = lane.run(read, BLOCK).await?;
+        let (records, edge) = lane.run(read, BLOCK).await.inspect_err(|error| {
+            if matches!(error.code(), Code::Disconnected | Code::Timeout) {
+                self.inner.monitor.with(|ahead| ahead.size.cut(count));
+            }
+        })?;
         let read: Vec<EntryId> = records.iter().map(Record::entry_id).collect();
         let gap = self.place.advance(&read, &edge);
         if gap.is_some() || !records.is_empty() {
+            // How the stream stands was read with it, and two entries are in that.
+            let bytes = edge.size() + records.iter().map(Record::size).sum::<usize>();
             self.inner.monitor.change(|ahead: &mut Ahead| {
-                ahead.entries.extend(gap.map(Tailed::Gap));
-                ahead.entries.extend(records.into_iter().map(Tailed::Record));
+                ahead.size.came(records.len(), bytes);
+                ahead.put(gap.map(Tailed::Gap));
+                ahead.put(records.into_iter().map(Tailed::Record));
             });
         }
         Ok(())

@@ -5,6 +5,7 @@
 
 mod edge;
 mod follow;
+pub(crate) mod options;
 mod read;
 
 use crate::connection::door::Door;
@@ -14,11 +15,12 @@ use crate::connection::shared::Shared;
 use crate::error::Code;
 use crate::error::{Error, Result};
 use crate::id::entry_id::EntryId;
-use crate::operation::monitor::Monitor;
+use crate::operation::monitor::{Monitor, Polled};
 use crate::process::Origin;
 use crate::record::Record;
 use crate::stream::Key;
-use crate::stream::start::Start;
+use crate::stream::page_size::PageSize;
+use options::TailOptions;
 use std::collections::VecDeque;
 use std::fmt;
 use std::pin::Pin;
@@ -82,7 +84,16 @@ impl Gap {
 ///
 /// Clones are the same tail. Dropping the last one ends it.
 #[derive(Clone)]
-pub struct Tail(Arc<Handle>);
+pub struct Tail {
+    handle: Arc<Handle>,
+    polled: Polled,
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        self.handle.0.monitor.forget(&mut self.polled);
+    }
+}
 
 struct Handle(Arc<Inner>);
 
@@ -104,18 +115,46 @@ struct Inner {
 }
 
 /// What was read and not taken yet.
-#[derive(Default)]
 struct Ahead {
     entries: VecDeque<Tailed>,
+    /// How many bytes they have.
+    bytes: usize,
+    size: PageSize,
     ended: bool,
     error: Option<Error>,
 }
 
+impl Tailed {
+    fn size(&self) -> usize {
+        match self {
+            Self::Record(record) => record.size(),
+            Self::Gap(_) => 0,
+        }
+    }
+}
+
 impl Ahead {
-    /// How many more entries to read now.
+    fn new(page_bytes: usize) -> Self {
+        let size = PageSize::new(COUNT, page_bytes);
+        Self { entries: VecDeque::new(), bytes: 0, size, ended: false, error: None }
+    }
+
+    /// How many more entries to read now: as many as fit beside those that are there, once half of what may be there was
+    /// taken.
     fn room(&self) -> Option<usize> {
-        let enough = self.entries.len() > COUNT / 2;
-        (!enough).then(|| COUNT - self.entries.len())
+        let (held, page) = (self.entries.len(), self.size.next());
+        if held == 0 {
+            return Some(page);
+        }
+        let room = self.size.beside(self.bytes).min(COUNT.saturating_sub(held));
+        (room >= page.div_ceil(2)).then_some(room)
+    }
+
+    fn put(&mut self, entries: impl IntoIterator<Item = Tailed>) {
+        for entry in entries {
+            self.bytes += entry.size();
+            self.entries.push_back(entry);
+        }
     }
 
     /// Up to `max` entries, and whether the follower is to be woken.
@@ -128,8 +167,16 @@ impl Ahead {
             return None;
         }
         let had_room = self.room().is_some();
-        let taken = self.entries.drain(..max.min(self.entries.len())).collect();
+        let taken: Vec<Tailed> = self.entries.drain(..max.max(1).min(self.entries.len())).collect();
+        self.bytes -= taken.iter().map(Tailed::size).sum::<usize>();
         Some((Ok(taken), !had_room && self.room().is_some()))
+    }
+
+    fn give_back(&mut self, entries: Vec<Tailed>) {
+        for entry in entries.into_iter().rev() {
+            self.bytes += entry.size();
+            self.entries.push_front(entry);
+        }
     }
 
     fn end(&mut self, error: Option<Error>) {
@@ -142,15 +189,16 @@ impl Ahead {
 
 impl Tail {
     /// Opens a lane, pins the place to begin at, and starts to follow on the current runtime.
-    pub(crate) async fn start(door: Shared, key: Key, start: Start) -> Result<Self> {
+    pub(crate) async fn start(door: Shared, key: Key, options: TailOptions) -> Result<Self> {
+        let monitor = Monitor::new(Ahead::new(options.checked_page_bytes()?));
         let attendance = door.attend();
         let edge = door.run(Ok(edge::LookAtEdge::new(key.clone()))).await?;
-        let place = edge::Place::new(start, &edge);
+        let place = edge::Place::new(options.start, &edge);
         let lane = Lane::open(door.settings().clone()).await?;
-        let inner =
-            Arc::new(Inner { key, door, origin: Origin::here(), monitor: Monitor::new(Ahead::default()) });
+        monitor.with(|ahead| ahead.size.came(edge.entries(), edge.size()));
+        let inner = Arc::new(Inner { key, door, origin: Origin::here(), monitor });
         tokio::spawn(follow::Follower::new(inner.clone(), attendance, lane, place).run());
-        Ok(Self(Arc::new(Handle(inner))))
+        Ok(Self { handle: Arc::new(Handle(inner)), polled: Polled::default() })
     }
 
     /// What comes next; nothing once the tail was closed.
@@ -202,11 +250,7 @@ impl Tail {
     /// Gives entries that were taken and not used back, in their order, to be taken again.
     pub fn give_back(&self, entries: Vec<Tailed>) {
         if self.inner().origin.is_here() {
-            self.inner().monitor.change(|ahead| {
-                for entry in entries.into_iter().rev() {
-                    ahead.entries.push_front(entry);
-                }
-            });
+            self.inner().monitor.change(|ahead| ahead.give_back(entries));
         }
     }
 
@@ -218,7 +262,7 @@ impl Tail {
     }
 
     fn inner(&self) -> &Arc<Inner> {
-        &self.0.0
+        &self.handle.0
     }
 }
 
@@ -226,13 +270,13 @@ impl futures_core::Stream for Tail {
     type Item = Result<Tailed>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Err(error) = self.inner().origin.check() {
+        let this = self.get_mut();
+        let Self { handle, polled } = &mut *this;
+        if let Err(error) = handle.0.origin.check() {
             return Poll::Ready(Some(Err(error)));
         }
-        self.inner()
-            .monitor
-            .poll(context, |ahead| ahead.take(1))
-            .map(|(taken, wake)| self.taken(taken, wake).map(|mut entries| entries.pop()).transpose())
+        let taken = std::task::ready!(handle.0.monitor.poll(context, polled, |ahead| ahead.take(1)));
+        Poll::Ready(this.taken(taken.0, taken.1).map(|mut entries| entries.pop()).transpose())
     }
 }
 
