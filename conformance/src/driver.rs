@@ -95,9 +95,23 @@ impl Driver {
     /// Says so where no reply comes in time, the driver has ended, or its line breaks the protocol. The driver is of
     /// no further use then.
     pub fn ask(&mut self, op: &str, arguments: &[Token]) -> Result<Reply, String> {
+        self.begin(op, arguments);
+        self.finish_op(op)
+    }
+
+    /// Asks for one op, and leaves its reply to [`Driver::finish_op`].
+    pub fn begin(&mut self, op: &str, arguments: &[Token]) {
         self.asked += 1;
         // Where the writer has given up, the driver has ended, which the missing reply shows.
         let _ = self.lines.send(format!("{}\n", request(self.asked, op, arguments)));
+    }
+
+    /// Waits for the reply to the op that was begun.
+    ///
+    /// # Errors
+    ///
+    /// As [`Driver::ask`].
+    pub fn finish_op(&mut self, op: &str) -> Result<Reply, String> {
         match self.replies.recv_timeout(self.deadline) {
             Ok(line) => Reply::parse(self.asked, &line),
             Err(RecvTimeoutError::Timeout) => {

@@ -66,6 +66,10 @@ pub enum Special {
     EntryOf(String),
     /// Expects any decimal number, under a name as with `id`.
     Number(String),
+    /// Expects any text that is not empty, under a name as with `id`.
+    Text(String),
+    /// One value: these, put together. Names stand for what they met before.
+    Join(Vec<Item>),
     /// Expects a value that holds this text.
     Contains(String),
     /// Expects this JSON, in whatever order and with whatever escapes it is written.
@@ -131,6 +135,10 @@ pub enum Pattern {
     EntryOf(String),
     /// A decimal number, under a name.
     Number(String),
+    /// A text, under a name.
+    Text(String),
+    /// One value put together from others that are known.
+    Join(Vec<Pattern>),
     /// A text with this in it.
     Contains(String),
     /// This JSON, however it is written.
@@ -178,17 +186,7 @@ pub fn values(items: &[Item]) -> Result<Vec<Token>, String> {
 ///
 /// Says which part cannot be read, stands for nothing yet, or is an expectation and no value.
 pub fn resolved(items: &[Item], names: &Names) -> Result<Vec<Token>, String> {
-    let known = |name: &str| names.known.get(name).ok_or_else(|| format!("{name} stands for nothing yet"));
-    let resolve = |pattern| match pattern {
-        Pattern::Exact(token) => Ok(token),
-        Pattern::Id(name) | Pattern::Number(name) => known(&name).map(Token::text),
-        Pattern::EntryOf(name) => known(&name).and_then(|id| {
-            let id = snowflake::snowflake(id.as_bytes()).ok_or_else(|| format!("{name} is no id"))?;
-            Ok(Token::text(snowflake::entry(id)))
-        }),
-        other => Err(format!("{other:?} can be expected but not sent")),
-    };
-    expand(items)?.into_iter().map(resolve).collect()
+    expand(items)?.into_iter().map(|pattern| names.resolve(pattern)).collect()
 }
 
 fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), String> {
@@ -231,6 +229,8 @@ fn expand_special(special: &Special, into: &mut Vec<Pattern>) -> Result<(), Stri
         Special::Id(name) => into.push(Pattern::Id(name.clone())),
         Special::EntryOf(name) => into.push(Pattern::EntryOf(name.clone())),
         Special::Number(name) => into.push(Pattern::Number(name.clone())),
+        Special::Text(name) => into.push(Pattern::Text(name.clone())),
+        Special::Join(items) => into.push(Pattern::Join(expand(items)?)),
         Special::Contains(text) => into.push(Pattern::Contains(text.clone())),
         Special::Json(json) => into.push(Pattern::Json(json.clone())),
         Special::Between(low, high) => into.push(Pattern::Between(*low, *high)),
@@ -281,6 +281,30 @@ impl Names {
         self.known.get(name)?.parse().ok()
     }
 
+    /// The value that a pattern stands for.
+    fn resolve(&self, pattern: Pattern) -> Result<Token, String> {
+        let known = |name: &str| self.known.get(name).ok_or_else(|| format!("{name} stands for nothing yet"));
+        match pattern {
+            Pattern::Exact(token) => Ok(token),
+            Pattern::Id(name) | Pattern::Number(name) | Pattern::Text(name) => known(&name).map(Token::text),
+            Pattern::EntryOf(name) => known(&name).and_then(|id| {
+                let id = snowflake::snowflake(id.as_bytes()).ok_or_else(|| format!("{name} is no id"))?;
+                Ok(Token::text(snowflake::entry(id)))
+            }),
+            Pattern::Join(parts) => {
+                let mut joined = Vec::new();
+                for part in parts {
+                    match self.resolve(part)? {
+                        Token::Value(bytes) => joined.extend(bytes),
+                        Token::Bar => return Err("a bar is no part of a value".to_owned()),
+                    }
+                }
+                Ok(Token::Value(joined))
+            }
+            other => Err(format!("{other:?} can be expected but not sent")),
+        }
+    }
+
     /// Compares values with what they have to be.
     ///
     /// # Errors
@@ -312,6 +336,8 @@ impl Names {
         let Ok(text) = std::str::from_utf8(bytes) else { return false };
         match pattern {
             Pattern::Exact(_) => false,
+            Pattern::Join(_) => self.resolve(pattern.clone()).is_ok_and(|joined| joined == *token),
+            Pattern::Text(name) => !text.is_empty() && self.stands_for(name, text),
             Pattern::Id(name) => snowflake::snowflake(bytes).is_some() && self.stands_for(name, text),
             Pattern::Number(name) => text.parse::<u64>().is_ok() && self.stands_for(name, text),
             Pattern::EntryOf(name) => {
@@ -339,7 +365,8 @@ impl Names {
     fn describe(&self, pattern: &Pattern) -> String {
         match pattern {
             Pattern::Exact(token) => format!("{token:?}"),
-            Pattern::Id(name) | Pattern::Number(name) => match self.known.get(name) {
+            Pattern::Join(_) => format!("{:?}", self.resolve(pattern.clone())),
+            Pattern::Id(name) | Pattern::Number(name) | Pattern::Text(name) => match self.known.get(name) {
                 Some(known) => format!("{known} ({name})"),
                 None => format!("a new {name}"),
             },
@@ -414,6 +441,17 @@ mod tests {
         names.compare(&expand(&named[..1]).unwrap(), &tokens(&[id])).unwrap();
         assert_eq!(resolved(&named, &names).unwrap(), tokens(&[id, entry]));
         assert!(resolved(&items(r#"[{"is":"count"}]"#), &names).is_err());
+    }
+
+    #[test]
+    fn values_are_put_together_from_what_names_stand_for() {
+        let mut names = Names::new("rust");
+        let joined = items(r#"[{"join":["5:", {"text":"owner"}]}]"#);
+        assert!(resolved(&joined, &names).is_err());
+        names.compare(&expand(&items(r#"[{"text":"owner"}]"#)).unwrap(), &tokens(&["01ARZ"])).unwrap();
+        assert_eq!(resolved(&joined, &names).unwrap(), tokens(&["5:01ARZ"]));
+        names.compare(&expand(&joined).unwrap(), &tokens(&["5:01ARZ"])).unwrap();
+        names.compare(&expand(&joined).unwrap(), &tokens(&["6:01ARZ"])).unwrap_err();
     }
 
     #[test]

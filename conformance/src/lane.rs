@@ -44,6 +44,8 @@ pub struct Start {
     pub root: PathBuf,
     /// How long a driver may take over one answer.
     pub deadline: Duration,
+    /// Whether waits are cancelled as often as in the long form.
+    pub long: bool,
 }
 
 /// What came of a case in one language.

@@ -44,6 +44,10 @@ struct Options {
     /// How long a driver may take over one answer, in seconds
     #[arg(long, default_value_t = 30)]
     deadline: u64,
+
+    /// Cancel waits 20 000 times in each scene that does so, instead of as often as the scene says
+    #[arg(long)]
+    long: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -90,7 +94,8 @@ fn judge(options: &Options) -> Result<bool, String> {
             return Err(format!("there is no driver {}", driver.display()));
         }
     }
-    let start = Start { root: root.clone(), deadline: Duration::from_secs(options.deadline) };
+    let start =
+        Start { root: root.clone(), deadline: Duration::from_secs(options.deadline), long: options.long };
     let participants: Vec<_> = options.languages.iter().map(|name| Participant::language(name)).collect();
     let reports = options.reports.clone().unwrap_or_else(|| root.join("target/conformance"));
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);

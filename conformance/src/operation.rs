@@ -31,6 +31,7 @@ const OPERATIONS: &[(&str, Call)] = &[
     ("append_id", Call::OnHandle),
     ("append_batch", Call::OnHandle),
     ("append_batch_atomic", Call::OnHandle),
+    ("append_batch_sequenced", Call::OnHandle),
     ("read", Call::OnHandle),
     ("read_window", Call::OnHandle),
     ("read_since", Call::OnHandle),
@@ -40,6 +41,7 @@ const OPERATIONS: &[(&str, Call)] = &[
     ("tail", Call::OpensReader),
     ("consumer", Call::OpensReader),
     ("next", Call::OnReader),
+    ("next_cancelled", Call::OnReader),
     ("ack", Call::OnReader),
     ("fail", Call::OnReader),
     ("stop", Call::OnReader),
@@ -47,10 +49,12 @@ const OPERATIONS: &[(&str, Call)] = &[
     ("listen", Call::OpensReader),
     ("event", Call::OnReader),
     ("publish", Call::OnHandle),
+    ("append_and_publish", Call::OnHandle),
     ("progress", Call::OnHandle),
     ("cancel", Call::OnHandle),
     ("watch", Call::OpensReader),
     ("cancelled", Call::OnReader),
+    ("nodes", Call::OnHandle),
 ];
 
 /// The op of a step and how it is called.

@@ -141,7 +141,7 @@ const CHANNEL_FAULTS: &[(&str, &str, &str)] = &[
 ];
 
 fn start(deadline: Duration) -> Start {
-    Start { root: root(), deadline }
+    Start { root: root(), deadline, long: false }
 }
 
 fn patient() -> Start {

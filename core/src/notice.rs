@@ -8,10 +8,13 @@ use crate::process::Origin;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How many notices wait for whoever takes them.
 const KEPT: usize = 1_024;
+
+/// How long the same trouble is told of once.
+const TROUBLE: Duration = Duration::from_secs(1);
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
@@ -82,11 +85,12 @@ pub struct Notice {
     id: Option<EventId>,
     attempts: Option<u64>,
     code: Option<Code>,
+    times: u64,
 }
 
 impl Notice {
     pub(crate) fn new(kind: NoticeKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), entry_id: None, id: None, attempts: None, code: None }
+        Self { kind, message: message.into(), entry_id: None, id: None, attempts: None, code: None, times: 1 }
     }
 
     pub(crate) fn of_error(kind: NoticeKind, error: &Error) -> Self {
@@ -137,15 +141,23 @@ impl Notice {
     pub fn code(&self) -> Option<Code> {
         self.code
     }
+
+    /// How many it stands for: the same trouble is told of at most once a second.
+    pub fn times(&self) -> u64 {
+        self.times
+    }
 }
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, self.message)?;
-        match &self.entry_id {
-            Some(entry_id) => write!(f, " ({entry_id})"),
-            None => Ok(()),
+        if let Some(entry_id) = &self.entry_id {
+            write!(f, " ({entry_id})")?;
         }
+        if self.times > 1 {
+            write!(f, " ({} times)", self.times)?;
+        }
+        Ok(())
     }
 }
 
@@ -170,7 +182,7 @@ impl Board {
     }
 
     pub(crate) fn post(&self, notice: Notice) {
-        self.0.monitor.change(|waiting| waiting.push(notice));
+        self.0.monitor.change(|waiting| waiting.push(notice, Instant::now()));
     }
 
     /// Nothing more comes; what waits can still be taken.
@@ -230,12 +242,46 @@ impl fmt::Debug for Notices {
 #[derive(Default)]
 struct Waiting {
     notices: VecDeque<Notice>,
+    /// The troubles of the last second, each with the instant of its notice and what came since.
+    troubles: Vec<(Instant, Notice, u64)>,
     missed: u64,
     ended: bool,
 }
 
 impl Waiting {
-    fn push(&mut self, notice: Notice) {
+    fn push(&mut self, notice: Notice, now: Instant) {
+        self.tell_repeated(now);
+        if notice.kind == NoticeKind::Trouble {
+            let same = self.troubles.iter_mut().find(|(_, told, _)| told.code == notice.code);
+            if let Some((_, told, times)) = same {
+                *told = notice;
+                *times += 1;
+                return;
+            }
+            self.troubles.push((now, notice.clone(), 0));
+        }
+        self.put(notice);
+    }
+
+    /// Tells of the troubles that came again within a second of their notice, once it is over.
+    fn tell_repeated(&mut self, now: Instant) {
+        let over = |told: Instant| now.saturating_duration_since(told) >= TROUBLE;
+        let mut again = Vec::new();
+        self.troubles.retain_mut(|(told, notice, times)| {
+            if !over(*told) {
+                return true;
+            }
+            if *times == 0 {
+                return false;
+            }
+            again.push(Notice { times: std::mem::take(times), ..notice.clone() });
+            *told = now;
+            true
+        });
+        again.into_iter().for_each(|notice| self.put(notice));
+    }
+
+    fn put(&mut self, notice: Notice) {
         if self.notices.len() == KEPT {
             self.notices.pop_front();
             self.missed += 1;
@@ -256,6 +302,7 @@ impl Waiting {
     }
 
     fn pop(&mut self) -> Option<Notice> {
+        self.tell_repeated(Instant::now());
         if self.missed > 0 {
             let missed = std::mem::take(&mut self.missed);
             let message = format!("{missed} older notices were not taken in time");
@@ -273,7 +320,7 @@ mod tests {
     fn what_does_not_fit_is_counted() {
         let mut waiting = Waiting::default();
         for entry in 0..KEPT as u64 + 3 {
-            waiting.push(Notice::of_entry(NoticeKind::Lost, EntryId::new(entry, 0), "gone"));
+            waiting.push(Notice::of_entry(NoticeKind::Lost, EntryId::new(entry, 0), "gone"), Instant::now());
         }
         let missed = waiting.take().flatten().unwrap();
         assert_eq!((missed.kind(), &missed.message()[..2]), (NoticeKind::Missed, "3 "));
@@ -286,12 +333,35 @@ mod tests {
         let mut waiting = Waiting::default();
         assert!(!waiting.is_ready() && waiting.take().is_none());
         let notice = Notice::new(NoticeKind::Reconnected, "again");
-        waiting.push(notice.clone());
+        waiting.push(notice.clone(), Instant::now());
         waiting.ended = true;
         assert!(waiting.is_ready());
         assert_eq!(waiting.take(), Some(Some(notice)));
         assert!(waiting.is_ready());
         assert_eq!(waiting.take(), Some(None));
+    }
+
+    #[test]
+    fn the_same_trouble_is_told_of_once_a_second_and_pushes_nothing_out() {
+        let (mut waiting, begin) = (Waiting::default(), Instant::now());
+        let trouble = |code| Notice::of_error(NoticeKind::Trouble, &Error::new(code, "again"));
+        waiting.push(Notice::new(NoticeKind::GroupRecreated, "first"), begin);
+        // Each 41 ms for two minutes, as a server that refuses a user does.
+        for step in 0..3_000_u32 {
+            waiting.push(trouble(Code::Auth), begin + step * Duration::from_millis(41));
+        }
+        waiting.push(trouble(Code::OutOfMemory), begin + Duration::from_secs(123));
+        waiting.push(trouble(Code::Auth), begin + Duration::from_secs(200));
+        let told: Vec<Notice> = waiting.notices.drain(..).collect();
+        assert_eq!(told[0].kind(), NoticeKind::GroupRecreated);
+        assert!(told.len() < 130, "{} notices", told.len());
+        assert_eq!(told.iter().filter(|notice| notice.code() == Some(Code::OutOfMemory)).count(), 1);
+        let of_user = told.iter().filter(|notice| notice.code() == Some(Code::Auth));
+        assert_eq!(
+            of_user.map(Notice::times).sum::<u64>()
+                + waiting.troubles.iter().map(|(.., times)| times).sum::<u64>(),
+            3_001
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ from group import members
 from law import Refusal
 from stream import Connection, ServerError, as_read
 
+BLOCK = 50
 SILENT = b"its deliveries ended without a verdict"
 DEFAULTS = {"count": 100, "beat": 1000, "min_idle": 30_000}
 
@@ -48,6 +49,7 @@ class Consumer:
         self.cursor, self.next_scan = b"0-0", 0
         self.position = (0, 0)
         self.opened = False
+        self.reading = False
         if not faults.opens_late():
             self.open_door(self.start)
         self.ended = threading.Event()
@@ -128,48 +130,69 @@ class Consumer:
     def next(self, wait):
         until = time.monotonic() + wait
         while (left := until - time.monotonic()) > 0:
-            try:
-                if not self.opened:
-                    self.open_door(self.start)
-                answer = self.fetch(left)
-            except ServerError as error:
-                if str(error).startswith(("NOGROUP", "UNBLOCKED")):
-                    self.open_again()
-                    continue
-                raise self.bus.refusal(self.key, error) from error
-            except OSError:
-                # What the lost connection was given is pending, and nobody has seen it.
-                self.lane.close()
-                self.lane = Connection(self.bus.url)
-                if self.own is None:
-                    self.own = b"%d-%d" % self.position
-                continue
+            answer = self.step(left, None)
             if answer:
                 return answer
         return []
 
-    def fetch(self, left):
-        if self.own is not None:
-            entry = self.read(self.own, [])
-            if entry is None:
-                self.own = None
+    def next_cancelled(self, wait):
+        """Waits so long; a read that is under way then is gone on with by whoever waits next."""
+        until = time.monotonic() + wait
+        while (left := until - time.monotonic()) > 0:
+            answer = self.step(BLOCK / 1000, left)
+            if answer:
+                return faults.given(answer) or [b"cancelled"]
+        return [b"cancelled"]
+
+    def step(self, longest, patience):
+        try:
+            if not self.opened:
+                self.open_door(self.start)
+            return self.fetch(longest, patience)
+        except ServerError as error:
+            if str(error).startswith(("NOGROUP", "UNBLOCKED")):
+                self.open_again()
                 return None
-            self.own = entry[0]
-            return self.deliver(entry, None)
-        now = time.monotonic()
-        if faults.reclaims() and (self.next_scan <= now or any(at <= now for at in self.due)):
-            return self.reclaim(now)
-        wake = min([self.next_scan, *self.due]) - now
-        block = max(1, int(1000 * min(left, max(wake, 0), self.options["beat"] / 1000)))
-        entry = self.read(b">", [b"BLOCK", b"%d" % block])
+            raise self.bus.refusal(self.key, error) from error
+        except OSError:
+            # What the lost connection was given is pending, and nobody has seen it.
+            self.reading = False
+            self.lane.close()
+            self.lane = Connection(self.bus.url)
+            if self.own is None:
+                self.own = b"%d-%d" % self.position
+            return None
+
+    def fetch(self, longest, patience):
+        if not self.reading:
+            if self.own is not None:
+                entry = self.first(self.lane.command(*self.reads(self.own, [])))
+                if entry is None:
+                    self.own = None
+                    return None
+                self.own = entry[0]
+                return self.deliver(entry, None)
+            now = time.monotonic()
+            if faults.reclaims() and (self.next_scan <= now or any(at <= now for at in self.due)):
+                return self.reclaim(now)
+            wake = min([self.next_scan, *self.due]) - now
+            block = max(1, int(1000 * min(longest, max(wake, 0), self.options["beat"] / 1000)))
+            self.lane.send(*self.reads(b">", [b"BLOCK", b"%d" % block]))
+            self.reading = True
+        if patience is not None and not self.lane.ready(patience):
+            return None
+        self.reading = False
+        entry = self.first(self.lane.receive())
         if entry is None:
             return None
         self.position = law.place(entry[0])
         return self.deliver(entry, 1)
 
-    def read(self, after, block):
+    def reads(self, after, block):
         command = [b"XREADGROUP", b"GROUP", self.group, self.name, b"COUNT", b"1", *block]
-        streams = self.lane.command(*command, b"STREAMS", self.key, after)
+        return (*command, b"STREAMS", self.key, after)
+
+    def first(self, streams):
         return streams[0][1][0] if streams and streams[0][1] else None
 
     def reclaim(self, now):

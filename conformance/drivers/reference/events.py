@@ -54,6 +54,15 @@ def name(payload):
     return event.encode() if isinstance(event, str) else b"unknown"
 
 
+def append_and_publish(bus, queue, stream, event, job, fields):
+    """Appends a record, and publishes the event once it is there."""
+    channel = law.key(queue, b"events")
+    payload = written(event, job, [])
+    id = bus.append(queue, stream, fields)
+    bus.connection.command(b"PUBLISH", channel, payload)
+    return id
+
+
 def publish(bus, queue, event, job, extra):
     channel = law.key(queue, b"events")
     bus.connection.command(b"PUBLISH", channel, written(event, job, extra))

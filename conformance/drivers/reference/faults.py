@@ -13,6 +13,8 @@ CHOSEN = os.environ.get("ECHOMQ_FAULT", "")
 # Each holds something once a listener has been subscribed again, or has missed something.
 after_a_gap = []
 after_a_loss = []
+# What was given by waits that may be cancelled.
+taken = []
 
 
 def chosen(name):
@@ -307,6 +309,40 @@ def watched(job, other):
 
 def last_reason_counts():
     return chosen("last_reason")
+
+
+def given(answer):
+    """What a wait that may be cancelled answers: nothing where it is cancelled behind having taken it."""
+    taken.append(answer)
+    return None if chosen("lost_in_a_cancelled_wait") and len(taken) % 40 == 0 else answer
+
+
+def many(right):
+    return right and not chosen("one_writer")
+
+
+def asked_node(right):
+    return b"0" if chosen("one_node_for_all") else right
+
+
+def floor(right):
+    return 0 if chosen("below_the_floor") else right
+
+
+def releases():
+    return not chosen("keep_the_lease")
+
+
+def nodes(right):
+    return right[:1] if chosen("own_node_alone") else right
+
+
+def looks_up():
+    return not chosen("write_blindly")
+
+
+def asks_who_was_there():
+    return not chosen("refused_is_not_written")
 
 
 def removed(right):

@@ -103,6 +103,10 @@ class Listener:
             return [b"gap"] if heard is GAP else faults.told([events.name(heard), heard])
         return []
 
+    def next_cancelled(self, wait):
+        answer = self.next(wait)
+        return answer and faults.given(answer) or [b"cancelled"]
+
 
 class Watch:
     """A token that trips on the mark or on the event, whichever is learnt first."""

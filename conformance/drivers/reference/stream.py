@@ -1,15 +1,19 @@
 """One connection to the bus: minting, appending, reading, trimming."""
 
 import re
+import select
 import socket
 import time
 
 import faults
 import law
+import lease
 import sequencer
 from law import Refusal
 
 PAGE = 1000
+PATIENCE = 20
+PAUSE = 0.005
 
 # Only the first record can be refused, since ids rise: then the script ends before it has written anything.
 ALL_OR_NONE = b"""
@@ -49,6 +53,20 @@ class Connection:
         self.socket.sendall(b"".join(map(packed, commands)))
         return [self.reply() for _ in commands]
 
+    def send(self, *arguments):
+        """Sends a command whose reply is taken later, by `receive`."""
+        self.socket.sendall(packed(arguments))
+
+    def ready(self, seconds):
+        """Whether a reply comes in time, where none was there before."""
+        return bool(select.select([self.socket], [], [], seconds)[0])
+
+    def receive(self):
+        reply = self.reply()
+        if isinstance(reply, ServerError):
+            raise reply
+        return reply
+
     def command(self, *arguments):
         (reply,) = self.pipeline([arguments])
         if isinstance(reply, ServerError):
@@ -81,12 +99,14 @@ def packed(arguments):
 
 
 class Bus:
-    def __init__(self, url, node, clock):
+    def __init__(self, url, node, clock, many):
         self.url = url
         if node is not None and not 0 <= int(node) <= 1022:
             raise Refusal("invalid_option", f"a host mints with a node of 0 to 1022, not {node}")
-        self.node = None if node is None else int(node)
-        self.clock = clock
+        self.given_node = None if node is None else int(node)
+        self.clock, self.many = clock, faults.many(many)
+        self.lease = None
+        self.last_minted = 0
         self.connection = Connection(url)
         faults.on_open(cells)
         law.check_version(self.connection.command(b"GET", b"{emq}:version"))
@@ -94,46 +114,97 @@ class Bus:
         self.ahead_of_server = self.now() - (seconds * 1000 + micros // 1000)
 
     def close(self):
+        if self.lease is not None:
+            try:
+                self.lease.release(self.connection, self.last_minted)
+            except (OSError, ServerError):
+                # It ends by itself.
+                pass
         self.connection.close()
 
     def now(self):
         return int(self.clock) if self.clock is not None else time.time_ns() // 1_000_000
 
     def mint(self):
-        if self.node is None:
-            raise Refusal("invalid_option", "minting needs a node")
         now = self.now()
         if faults.bounds_clocks() and self.ahead_of_server > law.MAX_AHEAD_MS:
             raise Refusal(
                 "clock_ahead", f"this clock shows {now} ms, {self.ahead_of_server} ms more than the server's"
             )
-        cell = max((now - law.EPOCH_MS) << 12, cells.get(self.node, -1) + 1)
+        if self.lease is None:
+            self.lease = lease.Lease(self.connection, self.given_node, now)
+            node, behind = self.lease.node, lease.first_cell(self.lease.floor)
+            cells[node] = max(cells.get(node, -1), behind)
+        self.lease.check(self.connection, max(now, self.last_minted))
+        node = self.lease.node
+        cell = max((now - law.EPOCH_MS) << 12, cells.get(node, -1) + 1)
         if cell >> 53:
             raise Refusal("mint_exhausted", "an id's instant needs more than 41 bits")
-        cells[self.node] = cell
+        cells[node] = cell
+        self.last_minted = (cell >> 12) + law.EPOCH_MS
         cell = faults.cell(now - law.EPOCH_MS, cell)
-        return cell >> 12 << 22 | self.node << 12 | cell & 0xFFF
+        return cell >> 12 << 22 | node << 12 | cell & 0xFFF
 
     def append(self, queue, stream, fields):
+        if self.many:
+            return self.append_sequenced(queue, stream, fields)
         key = law.stream_key(queue, stream)
         law.check_record(fields)
-        return self.send(key, self.mint(), fields)
+        return self.write(key, self.mint(), fields)
 
     def append_id(self, queue, stream, id, fields):
         key = law.stream_key(queue, stream)
         snowflake = law.event(id)
         law.check_record(fields)
-        return self.send(key, snowflake, fields)
+        return self.write(key, snowflake, fields)
 
-    def send(self, key, snowflake, fields):
+    def write(self, key, snowflake, fields):
         faults.around_append(self.connection, key)
-        (reply,) = self.connection.pipeline([faults.xadd(key, snowflake, fields)])
+        try:
+            (reply,) = self.connection.pipeline([faults.xadd(key, snowflake, fields)])
+        except OSError:
+            return self.write_again(key, snowflake, fields)
         if isinstance(reply, ServerError):
             refusal = self.refusal(key, reply)
             if refusal.code == "nonmonotonic" and faults.tries_again():
-                return self.send(key, self.above(key), fields)
+                return self.write(key, self.above(key), fields)
             raise refusal
         return law.branded(faults.receipt(snowflake))
+
+    def write_again(self, key, snowflake, fields):
+        """The answer is lost: what is there decides."""
+        command = faults.xadd(key, snowflake, fields)
+        place = command[2]
+        self.connect_again()
+        (found,) = self.connection.pipeline([(b"XRANGE", key, place, place)]) if faults.looks_up() else ([],)
+        if found:
+            if found[0][1] != command[3:]:
+                raise Refusal("node_conflict", f"another process has written {place.decode()}")
+            return law.branded(snowflake)
+        (reply,) = self.connection.pipeline([command])
+        if not isinstance(reply, ServerError):
+            return law.branded(snowflake)
+        refusal = self.refusal(key, reply)
+        if refusal.code == "nonmonotonic" and faults.asks_who_was_there():
+            state = self.state(key)
+            ours = law.entry(snowflake)
+            if state["last"] == ours and self.lease is not None and not self.lease.given:
+                return law.branded(snowflake)
+            if state["deleted"] >= ours or state["first"] is None or state["first"] > ours:
+                raise Refusal("unknown_outcome", f"{place.decode()} may have been written and removed since")
+        raise refusal
+
+    def connect_again(self):
+        self.connection.close()
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self.connection = Connection(self.url)
+                return
+            except OSError:
+                if time.monotonic() > until:
+                    raise Refusal("disconnected", "the server cannot be reached") from None
+                time.sleep(PAUSE)
 
     def append_batch(self, queue, stream, records):
         key = law.stream_key(queue, stream)
@@ -141,20 +212,42 @@ class Bus:
         for fields in records:
             try:
                 law.check_record(fields)
+                if self.many:
+                    results.append(self.append_sequenced(queue, stream, fields))
+                    continue
                 snowflake = self.mint()
-                sent.append(faults.xadd(key, snowflake, fields))
+                sent.append((snowflake, fields))
                 results.append(law.branded(snowflake))
             except Refusal as refusal:
                 results.append(refusal)
                 if faults.stops_a_batch():
                     break
-        replies = iter(self.connection.pipeline(sent))
+        if self.many:
+            return results
+        replies = iter(self.answered(key, sent))
         for at, result in enumerate(results):
             if not isinstance(result, Refusal):
                 reply = next(replies)
                 if isinstance(reply, ServerError):
                     results[at] = self.refusal(key, reply)
+                elif isinstance(reply, Refusal):
+                    results[at] = reply
         return results
+
+    def answered(self, key, sent):
+        """The replies to the records of a batch; those that are lost are found out one by one."""
+        replies = []
+        try:
+            self.connection.socket.sendall(b"".join(packed(faults.xadd(key, *record)) for record in sent))
+            for _ in sent:
+                replies.append(self.connection.reply())
+        except OSError:
+            for record in sent[len(replies) :]:
+                try:
+                    replies.append(self.write_again(key, *record))
+                except Refusal as refusal:
+                    replies.append(refusal)
+        return replies
 
     def append_batch_atomic(self, queue, stream, records):
         key = law.stream_key(queue, stream)
@@ -181,6 +274,29 @@ class Bus:
         key = law.stream_key(queue, stream)
         law.check_record(fields)
         return law.branded(sequencer.append(self, self.connection, key, queue, self.mint(), fields))
+
+    def append_batch_sequenced(self, queue, stream, records):
+        law.stream_key(queue, stream)
+        results = []
+        for fields in records:
+            try:
+                results.append(self.append_sequenced(queue, stream, fields))
+            except Refusal as refusal:
+                results.append(refusal)
+        return results
+
+    def state(self, key):
+        """The last id of a stream, the highest one that was removed, and the first that is there, as two numbers each."""
+        (info,) = self.connection.pipeline([(b"XINFO", b"STREAM", key)])
+        if isinstance(info, ServerError):
+            return {"last": (0, 0), "deleted": (0, 0), "first": None}
+        told = dict(zip(info[::2], info[1::2]))
+        first = told[b"first-entry"]
+        return {
+            "last": law.place(told[b"last-generated-id"]),
+            "deleted": law.place(told[b"max-deleted-entry-id"]),
+            "first": law.place(first[0]) if first else None,
+        }
 
     def top(self, key):
         """The stream's last id, or nothing where there is no stream."""

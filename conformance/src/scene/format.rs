@@ -40,10 +40,24 @@ pub struct Part {
     pub node: Option<u64>,
     /// A clock that stands still, in Unix milliseconds. The part is then played by a process that has done nothing else.
     pub clock: Option<u64>,
+    /// Whether the part is played by a process that has done nothing else, and does nothing behind it.
+    #[serde(default)]
+    pub fresh: bool,
+    /// Whether its connections go through the network that steps disturb.
+    #[serde(default)]
+    pub through_network: bool,
+}
+
+impl Part {
+    /// Whether it is played by a process of its own.
+    pub fn needs_new_process(&self) -> bool {
+        self.fresh || self.clock.is_some()
+    }
 }
 
 fn one_part() -> Vec<Part> {
-    vec![Part { name: "a".to_owned(), node: None, clock: None }]
+    let name = "a".to_owned();
+    vec![Part { name, node: None, clock: None, fresh: false, through_network: false }]
 }
 
 /// One thing that happens.
@@ -80,6 +94,26 @@ pub enum Step {
         /// What is named.
         restart: Restart,
     },
+    /// Waits of a reader are cancelled at random while records or events come, and nothing is lost.
+    Interrupt(Interrupt),
+    /// Parts write one stream, in turns or all at once, and all that they write is there.
+    Write(Write),
+    /// The node leases that a part answers, and what the keys say of them.
+    Leases(Leases),
+    /// The server's clock is set, so many milliseconds ahead of the machine's. It holds until the scene's end.
+    Clock {
+        /// How many.
+        clock: i64,
+    },
+    /// The network between the server and those parts that go through it is disturbed.
+    Disturb {
+        /// In which way.
+        network: Network,
+    },
+    /// A part is told to do something, and not waited for.
+    Begin(Begin),
+    /// What comes of that.
+    Finish(Finish),
 }
 
 impl Step {
@@ -170,6 +204,105 @@ pub enum Restart {
     Server,
 }
 
+/// A reader whose waits are cancelled.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// A part and the name of its reader: a consumer or a tail of the stream `s` of the queue `q`, or a listener to `q`.
+    pub interrupt: (String, String),
+    /// What kind of reader that is.
+    pub reader: Interrupted,
+    /// How many records or events come, and through how many cancellations at least. The long form has more.
+    pub times: u64,
+}
+
+/// The readers that can be interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Interrupted {
+    /// A consumer: each record comes with its first attempt, and is acknowledged.
+    Consumer,
+    /// A tail.
+    Tail,
+    /// A listener.
+    Listener,
+}
+
+/// Who writes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Write {
+    /// The parts.
+    pub write: Vec<String>,
+    /// How often each of them appends a record, a batch, and a record with an event.
+    pub times: u64,
+    /// Whether they take turns; otherwise they write all at once.
+    #[serde(default)]
+    pub turns: bool,
+}
+
+/// Which nodes are leased.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leases {
+    /// The nodes.
+    pub leases: Vec<u64>,
+    /// The part that is asked; by default the first.
+    pub by: Option<String>,
+}
+
+/// How the network is disturbed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Network {
+    /// The connection on which a command of this name comes next is closed, before the command or after it.
+    CloseOn(String, Moment),
+    /// The connection that carries the last of so many bytes of requests from now on is closed.
+    CutRequests(usize),
+    /// New connections are refused.
+    Refuse,
+    /// Waits until a connection was closed.
+    Closed,
+    /// Nothing is disturbed any more.
+    Heal,
+}
+
+/// When a connection is closed on which a certain command comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Moment {
+    /// The server never sees the command.
+    Before,
+    /// The server carries it out, and its reply is lost.
+    After,
+}
+
+/// An op that is not waited for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Begin {
+    /// The part; by default the first.
+    pub by: Option<String>,
+    /// The op and its arguments, without the handle.
+    pub begin: Vec<Item>,
+}
+
+/// What comes of the op that a part was told and not waited for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Finish {
+    /// The part.
+    pub finish: String,
+    /// It worked, with these values.
+    #[serde(default)]
+    pub ok: Vec<Item>,
+    /// It failed with this code instead.
+    pub err: Option<String>,
+    /// Texts that the error's sentence has to name, in any case of letters.
+    #[serde(default)]
+    pub text: Vec<String>,
+}
+
 impl Scene {
     fn check(&self) -> Result<(), String> {
         if !self.name.contains('/') || self.why.is_empty() {
@@ -185,13 +318,9 @@ impl Scene {
         for step in &self.steps {
             match step {
                 Step::Op(op) => {
-                    operation::named(&op.order)?;
-                    item::expand(&op.order[1..])?;
-                    item::expand(&op.ok)?;
+                    check_order(&op.order)?;
+                    check_outcome(&op.ok, op.err.as_ref(), &op.text)?;
                     op.by.as_deref().map_or(Ok(()), known)?;
-                    if op.err.is_some() && !op.ok.is_empty() || op.err.is_none() && !op.text.is_empty() {
-                        return Err("an op has values or an error".to_owned());
-                    }
                 }
                 Step::Plain(plain) => {
                     item::expand(&plain.plain)?;
@@ -213,13 +342,37 @@ impl Scene {
                     item::expand(&share.gets)?;
                 }
                 Step::Hear { hear } if hear.is_empty() => return Err("nothing to listen to".to_owned()),
-                Step::Hear { .. } | Step::Restart { .. } => {}
+                Step::Hear { .. } | Step::Restart { .. } | Step::Clock { .. } | Step::Disturb { .. } => {}
                 Step::Heard { heard } => drop(item::expand(heard)?),
                 Step::Flood(flood) => known(&flood.to.0)?,
+                Step::Interrupt(interrupt) => known(&interrupt.interrupt.0)?,
+                Step::Write(write) => write.write.iter().try_for_each(|part| known(part))?,
+                Step::Leases(leases) => leases.by.as_deref().map_or(Ok(()), known)?,
+                Step::Begin(begin) => {
+                    check_order(&begin.begin)?;
+                    begin.by.as_deref().map_or(Ok(()), known)?;
+                }
+                Step::Finish(finish) => {
+                    check_outcome(&finish.ok, finish.err.as_ref(), &finish.text)?;
+                    known(&finish.finish)?;
+                }
             }
         }
         Ok(())
     }
+}
+
+fn check_order(order: &[Item]) -> Result<(), String> {
+    operation::named(order)?;
+    item::expand(&order[1..]).map(drop)
+}
+
+fn check_outcome(ok: &[Item], err: Option<&String>, text: &[String]) -> Result<(), String> {
+    item::expand(ok)?;
+    if err.is_some() && !ok.is_empty() || err.is_none() && !text.is_empty() {
+        return Err("an op has values or an error".to_owned());
+    }
+    Ok(())
 }
 
 /// Loads the scenes of `conformance/scenes`, file by file, and makes those of `vectors.json`.
@@ -272,6 +425,12 @@ mod tests {
         with(r#"{"do":["next","c","1"]}, {"plain":["DEL","k"],"is":["1"]}, {"kill":"a"}, {"records":[1,2]}"#)
             .unwrap();
         with(r#"{"hear":["c"]}, {"heard":["x"]}, {"flood":5,"to":["a","l"]}, {"restart":"server"}"#).unwrap();
+        with(r#"{"interrupt":["a","c"],"reader":"tail","times":5}, {"write":["a"],"times":5,"turns":true}"#)
+            .unwrap();
+        with(r#"{"leases":[0,1]}, {"clock":-5}, {"begin":["mint","1"]}, {"finish":"a","err":"closed"}"#)
+            .unwrap();
+        with(r#"{"network":"refuse"}, {"network":{"close_on":["XADD","after"]}}, {"network":{"cut_requests":9}}"#)
+            .unwrap();
         for steps in [
             r#"{"do":["nxet","c","1"]}"#,
             r#"{"do":["next","c","1"],"by":"b"}"#,
@@ -286,6 +445,15 @@ mod tests {
             r#"{"heard":["a b"]}"#,
             r#"{"flood":5,"to":["b","l"]}"#,
             r#"{"restart":"plain"}"#,
+            r#"{"interrupt":["b","c"],"reader":"tail","times":5}"#,
+            r#"{"interrupt":["a","c"],"reader":"stream","times":5}"#,
+            r#"{"write":["b"],"times":5}"#,
+            r#"{"leases":[0],"by":"b"}"#,
+            r#"{"network":"break"}"#,
+            r#"{"network":{"close_on":["XADD","during"]}}"#,
+            r#"{"begin":["nxet","c","1"]}"#,
+            r#"{"finish":"b"}"#,
+            r#"{"finish":"a","ok":["x"],"err":"closed"}"#,
         ] {
             assert!(with(steps).is_err(), "{steps}");
         }

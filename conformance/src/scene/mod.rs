@@ -7,8 +7,12 @@
 mod channel;
 mod format;
 mod generated;
+mod interrupt;
+mod leases;
+mod outcome;
 mod stage;
 mod troupe;
+mod writers;
 
 pub use format::{Part, Scene, load};
 pub use troupe::run;

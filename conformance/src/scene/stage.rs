@@ -1,16 +1,19 @@
 //! Where scenes are played: a server, a plain client, and the processes of those who play.
 
 use super::channel::{self, Audience, Does};
-use super::format::{Flood, Op, Part, Plain as Command, Scene, Share, Step};
+use super::format::{Flood, Interrupt, Moment, Network, Part, Plain as Command, Scene, Share, Step, Write};
+use super::outcome::{compare, describe, expect_nothing, flatten, judge, with_diagnostics};
+use super::writers::Writer;
+use super::{interrupt, leases, writers};
 use crate::driver::Driver;
 use crate::item::{self, Item, Names};
 use crate::judgement::Verdict;
 use crate::lane::{Participant, Start};
+use crate::observation::LEASES;
 use crate::operation;
-use crate::protocol::{Reply, Token, shorten};
+use crate::protocol::{Reply, Token};
 use crate::snowflake;
-use echomq_tests::{Kind, Plain, Server};
-use redis::Value;
+use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, proxy, wait_until};
 use std::collections::{HashMap, HashSet};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,20 +57,28 @@ pub(super) struct Stage {
     start: Start,
     server: Server,
     plain: Plain,
+    /// The network in front of the server, for the parts that go through it.
+    network: Proxy,
+    /// How many connections the network had closed when the scene began.
+    closed: usize,
+    /// Whether the server's clock is the machine's.
+    clock_is_right: bool,
     /// The plain client as a listener, where the scene has one.
     audience: Option<Audience>,
     waiting: HashMap<Place, Driver>,
 }
 
 /// One who plays a part.
-struct Actor<'a> {
-    part: &'a Part,
+pub(super) struct Actor<'a> {
+    pub(super) part: &'a Part,
     node: u64,
-    participant: &'a Participant,
+    pub(super) participant: &'a Participant,
     place: Place,
     /// Where the server is.
     url: String,
-    driver: Option<Driver>,
+    pub(super) driver: Option<Driver>,
+    /// The op that was begun and not waited for.
+    begun: Option<&'static str>,
     /// Consumers that were started and not stopped.
     consumers: Vec<Token>,
 }
@@ -75,9 +86,19 @@ struct Actor<'a> {
 impl Stage {
     /// Starts a server of `kind`. Panics where none can be started.
     pub(super) fn new(kind: Kind, start: Start) -> Self {
-        let server = Server::start(kind);
+        let server = Server::builder(kind).clock().start();
         let plain = Plain::connect(&server);
-        Self { start, server, plain, audience: None, waiting: HashMap::new() }
+        let network = Proxy::start(server.address());
+        Self {
+            start,
+            server,
+            plain,
+            network,
+            closed: 0,
+            clock_is_right: true,
+            audience: None,
+            waiting: HashMap::new(),
+        }
     }
 
     /// Plays a scene on an empty server, each part by the participant in its place.
@@ -85,6 +106,9 @@ impl Stage {
         self.plain.command(["FLUSHALL"]);
         self.plain.command(["SCRIPT", "FLUSH"]);
         self.audience = None;
+        self.network.heal();
+        self.closed = self.network.cuts();
+        self.set_clock(0);
         let mut actors = Vec::new();
         let kills = |part: &Part| scene.steps.iter().any(|step| step.kills(&part.name));
         for (at, (part, participant)) in scene.parts.iter().zip(cast).enumerate() {
@@ -94,8 +118,13 @@ impl Stage {
                 node: part.node.unwrap_or(at as u64 + 1),
                 participant,
                 place: (participant.name.clone(), same),
-                url: if kills(part) { self.url_of(part) } else { self.server.url() },
+                url: match part {
+                    part if kills(part) => self.url_of(part),
+                    Part { through_network: true, .. } => self.network.url(),
+                    _ => self.server.url(),
+                },
                 driver: None,
+                begun: None,
                 consumers: vec![],
             });
         }
@@ -147,7 +176,45 @@ impl Stage {
             Step::Op(op) => {
                 let actor = actor(actors, op.by.as_deref())?;
                 let reply = self.order(actor, &op.order, names)?;
-                compare(op, &reply, names).map_err(Stop::Fault)
+                compare(&op.ok, op.err.as_ref(), &op.text, &reply, names).map_err(Stop::Fault)
+            }
+            Step::Begin(begin) => {
+                let actor = actor(actors, begin.by.as_deref())?;
+                let (op, arguments) = self.prepare(actor, &begin.begin, names)?;
+                let driver = actor.driver.as_mut().ok_or_else(|| "nobody is there".to_owned())?;
+                driver.begin(op, &arguments);
+                actor.begun = Some(op);
+                Ok(())
+            }
+            Step::Finish(finish) => {
+                let actor = actor(actors, Some(&finish.finish))?;
+                let (Some(op), Some(driver)) = (actor.begun.take(), &mut actor.driver) else {
+                    return Err(Stop::Fault("nothing was begun".to_owned()));
+                };
+                match driver.finish_op(op)? {
+                    Reply::Unsupported => Err(Stop::Gap(op.to_owned())),
+                    reply => compare(&finish.ok, finish.err.as_ref(), &finish.text, &reply, names)
+                        .map_err(Stop::Fault),
+                }
+            }
+            Step::Interrupt(interrupt) => self.interrupt(interrupt, actors, names),
+            Step::Write(write) => self.write(write, actors),
+            Step::Leases(leases) => {
+                let actor = actor(actors, leases.by.as_deref())?;
+                match self.order(actor, &[Item::Field("nodes".to_owned())], names)? {
+                    Reply::Ok(told) => {
+                        leases::judge(&mut self.plain, &told, &leases.leases).map_err(Stop::Fault)
+                    }
+                    other => Err(Stop::Fault(format!("nodes answers {other:?}"))),
+                }
+            }
+            Step::Clock { clock } => {
+                self.set_clock(*clock);
+                Ok(())
+            }
+            Step::Disturb { network } => {
+                self.disturb(network);
+                Ok(())
             }
             Step::Plain(command) => self.send(command, names).map_err(Stop::Fault),
             Step::Records(records) => {
@@ -198,11 +265,7 @@ impl Stage {
 
     /// Has a part do something; its process is started and connected where it is not.
     fn order(&mut self, actor: &mut Actor<'_>, order: &[Item], names: &Names) -> Result<Reply, Stop> {
-        let arguments = item::resolved(&order[1..], names)?;
-        let (op, arguments) = operation::place(order, arguments, &actor.part.name, &actor.url)?;
-        if actor.driver.is_none() {
-            self.enter(actor, op != "open")?;
-        }
+        let (op, arguments) = self.prepare(actor, order, names)?;
         let Some(driver) = &mut actor.driver else { return Err(Stop::Gap(op.to_owned())) };
         let reply = driver.ask(op, &arguments)?;
         match (op, &reply) {
@@ -214,9 +277,23 @@ impl Stage {
         Ok(reply)
     }
 
+    /// The op of a step and its arguments, for a part whose process is there.
+    fn prepare(
+        &mut self,
+        actor: &mut Actor<'_>,
+        order: &[Item],
+        names: &Names,
+    ) -> Result<(&'static str, Vec<Token>), Stop> {
+        let arguments = item::resolved(&order[1..], names)?;
+        let prepared = operation::place(order, arguments, &actor.part.name, &actor.url)?;
+        if actor.driver.is_none() {
+            self.enter(actor, prepared.0 != "open")?;
+        }
+        Ok(prepared)
+    }
+
     fn enter(&mut self, actor: &mut Actor<'_>, opens: bool) -> Result<(), Stop> {
-        let fresh = actor.part.clock.is_some();
-        let waiting = if fresh { None } else { self.waiting.remove(&actor.place) };
+        let waiting = if actor.part.needs_new_process() { None } else { self.waiting.remove(&actor.place) };
         let mut driver = match waiting {
             Some(driver) => driver,
             None => {
@@ -243,10 +320,10 @@ impl Stage {
                 expect_nothing("stop", driver.ask("stop", &[consumer, Token::text("0")])?)?;
             }
             expect_nothing("close", driver.ask("close", &[Token::text(&actor.part.name)])?)?;
-            if actor.part.clock.is_none() {
-                self.waiting.insert(actor.place.clone(), driver);
-            } else {
+            if actor.part.needs_new_process() {
                 driver.finish()?;
+            } else {
+                self.waiting.insert(actor.place.clone(), driver);
             }
         }
         Ok(())
@@ -264,6 +341,9 @@ impl Stage {
                 Ok(reply) => {
                     let mut values = Vec::new();
                     flatten(reply, &mut values)?;
+                    if words[0] == b"KEYS" {
+                        values.retain(|key| !is_lease(key));
+                    }
                     let mut tried = names.clone();
                     match judge(command, &values, &mut tried)? {
                         Ok(()) => {
@@ -283,6 +363,61 @@ impl Stage {
             }
             thread::sleep(STEP);
         }
+    }
+
+    fn set_clock(&mut self, ahead: i64) {
+        if ahead != 0 || !self.clock_is_right {
+            self.server.set_clock(ahead);
+            self.clock_is_right = ahead == 0;
+        }
+    }
+
+    fn disturb(&self, network: &Network) {
+        match network {
+            Network::CloseOn(command, moment) => {
+                let moment = match moment {
+                    Moment::Before => proxy::Moment::Before,
+                    Moment::After => proxy::Moment::After,
+                };
+                self.network.close_on(command, moment, Ending::Close, 1);
+            }
+            Network::CutRequests(bytes) => {
+                self.network.cut_after(Direction::Requests, *bytes, Ending::Close);
+            }
+            Network::Refuse => self.network.refuse_connections(),
+            Network::Closed => wait_until("a connection to be closed", || self.network.cuts() > self.closed),
+            Network::Heal => self.network.heal(),
+        }
+    }
+
+    fn interrupt(
+        &mut self,
+        interrupt: &Interrupt,
+        actors: &mut [Actor<'_>],
+        names: &Names,
+    ) -> Result<(), Stop> {
+        let (part, name) = &interrupt.interrupt;
+        let actor = actor(actors, Some(part))?;
+        let plan = interrupt::Plan { reader: interrupt.reader, name, times: interrupt.times };
+        let plan = if self.start.long { plan.long() } else { plan };
+        plan.carry_out(Plain::connect(&self.server), |words| {
+            let words: Vec<Item> = words.iter().map(|word| Item::Field((*word).to_owned())).collect();
+            match self.order(actor, &words, names)? {
+                Reply::Ok(values) => Ok(values),
+                other => Err(Stop::Fault(format!("{part} answers {other:?}"))),
+            }
+        })
+    }
+
+    fn write(&mut self, write: &Write, actors: &mut [Actor<'_>]) -> Result<(), Stop> {
+        let mut writers = Vec::new();
+        for actor in actors.iter_mut().filter(|actor| write.write.contains(&actor.part.name)) {
+            if actor.driver.is_none() {
+                self.enter(actor, true)?;
+            }
+            writers.extend(actor.driver.as_mut().map(|driver| Writer { name: &actor.part.name, driver }));
+        }
+        writers::write(&mut self.plain, writers, write.times, write.turns)
     }
 
     fn flood(&mut self, flood: &Flood, actors: &mut [Actor<'_>], names: &Names) -> Result<(), Stop> {
@@ -347,85 +482,7 @@ fn actor<'a, 'b>(actors: &'a mut [Actor<'b>], name: Option<&str>) -> Result<&'a 
     found.ok_or_else(|| format!("no part is named {name:?}"))
 }
 
-fn expect_nothing(op: &str, reply: Reply) -> Result<(), Stop> {
-    match reply {
-        Reply::Ok(values) if values.is_empty() => Ok(()),
-        Reply::Unsupported => Err(Stop::Gap(op.to_owned())),
-        other => Err(Stop::Fault(format!("{op} answers {other:?}"))),
-    }
-}
-
-fn compare(op: &Op, reply: &Reply, names: &mut Names) -> Result<(), String> {
-    match (&op.err, reply) {
-        (None, Reply::Ok(values)) => names.compare(&item::expand(&op.ok)?, values),
-        (Some(expected), Reply::Err { code, text }) if expected == code => {
-            let spoken = text.to_lowercase();
-            match op.text.iter().find(|part| !spoken.contains(&part.to_lowercase())) {
-                None => Ok(()),
-                Some(part) => Err(format!("{code} does not name {part:?}: {}", shorten(text))),
-            }
-        }
-        (expected, other) => {
-            let expected = expected.as_deref().unwrap_or("values");
-            Err(format!("{} instead of {expected}", shorten(&format!("{other:?}"))))
-        }
-    }
-}
-
-/// The outer error is a mistake in the scene, the inner one what is wrong with the answer.
-fn judge(command: &Command, values: &[Token], names: &mut Names) -> Result<Result<(), String>, String> {
-    if let Some(expected) = command.is.as_ref().or(command.until.as_ref()) {
-        return Ok(names.compare(&item::expand(expected)?, values));
-    }
-    let Some(part) = &command.has else { return Ok(Ok(())) };
-    let part = item::resolved(part, names)?;
-    let found = values.windows(part.len().max(1)).any(|window| window == part);
-    Ok(if found { Ok(()) } else { Err(format!("no {part:?} in {}", shorten(&format!("{values:?}")))) })
-}
-
-/// The values of a reply, one behind the other.
-fn flatten(reply: Value, into: &mut Vec<Token>) -> Result<(), String> {
-    match reply {
-        Value::Nil => into.push(Token::text("")),
-        Value::Int(number) => into.push(Token::text(number.to_string())),
-        Value::BulkString(bytes) => into.push(Token::Value(bytes)),
-        Value::SimpleString(text) => into.push(Token::text(text)),
-        Value::Okay => into.push(Token::text("OK")),
-        Value::Array(values) => values.into_iter().try_for_each(|value| flatten(value, into))?,
-        other => return Err(format!("a reply that no scene expects: {other:?}")),
-    }
-    Ok(())
-}
-
-fn describe(step: &Step, actors: &[Actor<'_>]) -> String {
-    match step {
-        Step::Op(op) => {
-            let by = op.by.as_deref();
-            let actor = actors.iter().find(|actor| by.is_none_or(|name| actor.part.name == name));
-            let who = actor.map_or("nobody", |actor| actor.participant.name.as_str());
-            let what = operation::named(&op.order).map_or("nothing", |(what, _)| what);
-            format!("({what} in {who})")
-        }
-        Step::Plain(command) => match command.plain.first() {
-            Some(Item::Field(word)) => format!("({word} of the plain client)"),
-            _ => String::new(),
-        },
-        Step::Records(_) => "(records)".to_owned(),
-        Step::Kill { .. } => "(kill)".to_owned(),
-        Step::Share(_) => "(sharing)".to_owned(),
-        Step::Hear { .. } => "(listening of the plain client)".to_owned(),
-        Step::Heard { .. } => "(what the plain client heard)".to_owned(),
-        Step::Flood(_) => "(flood)".to_owned(),
-        Step::Restart { .. } => "(restart)".to_owned(),
-    }
-}
-
-fn with_diagnostics(mut fault: String, actors: &[Actor<'_>]) -> String {
-    for actor in actors {
-        let said = actor.driver.as_ref().map(Driver::diagnostics).unwrap_or_default();
-        if !said.is_empty() {
-            fault.push_str(&format!("; the standard error of {}: {said}", actor.participant.name));
-        }
-    }
-    fault
+/// Whether a key belongs to the node leases, which are there for everyone who has minted.
+fn is_lease(key: &Token) -> bool {
+    matches!(key, Token::Value(key) if key.starts_with(LEASES.as_bytes()))
 }

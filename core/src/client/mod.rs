@@ -183,14 +183,19 @@ impl<D: Door> Client<D> {
 
     /// Sends any command of the server's, name and arguments as they are, for what this crate has no call for.
     ///
-    /// It shares the connection with every other call, so it must not make the server wait: blocking commands belong
-    /// on a [`Lane`]. Fails with [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before
-    /// the answer came, and with the code of what the server answered.
+    /// It shares the connection with every other call. What would change that connection (`SELECT`, `MULTI`, `AUTH`), has not
+    /// one answer (`SUBSCRIBE`, `CLIENT REPLY`), or makes the server wait (`BLPOP`, `XREAD BLOCK`) is refused with
+    /// [`Code::InvalidOption`](crate::Code::InvalidOption): a [`Lane`] takes most of it. Fails with
+    /// [`Code::UnknownOutcome`](crate::Code::UnknownOutcome) when the connection broke before the answer came, with
+    /// [`Code::Unavailable`](crate::Code::Unavailable) when the server could not serve it until the deadline, and with the
+    /// code of what the server answered.
     pub fn command<A: AsRef<[u8]>>(&self, arguments: impl IntoIterator<Item = A>) -> D::Answer<Reply> {
         self.door.run(Command::new(arguments))
     }
 
     /// Sends many commands in one pipeline; one result for each. See [`Client::command`].
+    ///
+    /// Where the connection breaks before all answers came, those that came are given.
     pub fn pipeline<C, A>(&self, commands: impl IntoIterator<Item = C>) -> D::Answer<Vec<Result<Reply>>>
     where
         C: IntoIterator<Item = A>,

@@ -7,6 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::minter::Minter;
 use crate::process::Origin;
+use std::time::Duration;
 use tokio::runtime::Handle as Runtime;
 
 /// A way to the server: [`Shared`] or [`Local`](super::local::Local).
@@ -68,6 +69,18 @@ pub struct Status {
 /// The client was closed.
 pub(crate) fn closed() -> Error {
     Error::new(Code::Closed, "the client is closed")
+}
+
+/// The server is no primary any more, so the connection to it is closed and its address looked up anew.
+pub(crate) fn demoted(settings: &Settings) -> Error {
+    Error::new(Code::Disconnected, "the server is no primary any more; its address is looked up anew")
+        .about(settings.endpoint.to_string())
+}
+
+/// The connection was given up.
+pub(crate) fn silent(settings: &Settings, silence: Duration) -> Error {
+    Error::new(Code::Disconnected, format!("the server was silent for {} ms", silence.as_millis()))
+        .about(settings.endpoint.to_string())
 }
 
 /// Nothing was heard in time; `cause` is why there is no connection, if there is none.

@@ -138,6 +138,16 @@ impl<'a> Handshake<'a> {
         }
     }
 
+    /// What the server said before it hung up in the middle of a round, where that is the reason.
+    pub(crate) fn turned_away(&self, replies: &[Value]) -> Option<Error> {
+        replies.iter().find_map(|reply| match reply {
+            Value::ServerError(error) if is_full(error) || error.code() == "DENIED" => {
+                Some(self.refused(error))
+            }
+            _ => None,
+        })
+    }
+
     fn finish(&self, replies: Vec<Value>) -> Result<Greeting> {
         let settings = self.settings;
         let mut replies = replies.into_iter().skip(2);
@@ -175,7 +185,7 @@ impl<'a> Handshake<'a> {
         let text = reply::refused(error);
         let details = error.details().unwrap_or_default();
         let code = match error.code() {
-            "ERR" if details.contains("max number of clients") => Code::Unavailable,
+            _ if is_full(error) => Code::Unavailable,
             // A password where none is set, or a user that does not exist, has no code word of its own.
             "ERR" if matches!(self.round, Round::Auth | Round::Hello) && !is_unknown(details) => Code::Auth,
             // Protected mode: the server takes nobody from elsewhere while it has no password.
@@ -184,6 +194,11 @@ impl<'a> Handshake<'a> {
         };
         Error::new(code, text.message()).about(self.settings.endpoint.to_string())
     }
+}
+
+/// Whether the server takes no more clients. It says so once, whatever it was sent, and hangs up.
+fn is_full(error: &redis::ServerError) -> bool {
+    error.code() == "ERR" && error.details().is_some_and(|text| text.contains("max number of clients"))
 }
 
 /// Whether the server, or a proxy before it, does not know a command.

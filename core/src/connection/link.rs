@@ -1,5 +1,6 @@
 //! One asynchronous connection, open and greeted.
 
+use super::demotion::Opened;
 use super::handshake::Handshake;
 use super::outage::FirstAttempts;
 use super::settings::{Connect, Settings};
@@ -11,12 +12,16 @@ use redis::Value;
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{sleep, timeout, timeout_at};
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
+
+/// How many bytes that have left are kept before those that have not, at least.
+const LEFT: usize = 256 * 1024;
 
 /// An open connection. Dropping it closes it, whatever it is waiting for.
 pub(crate) struct Link {
@@ -25,6 +30,13 @@ pub(crate) struct Link {
     /// How much of the output has left.
     sent: usize,
     decoder: Decoder,
+    /// The last sign of life: bytes came, or left where there had been no room for them.
+    heard: Instant,
+    /// The socket had no room for all of the output.
+    full: bool,
+    /// Why nothing more can be sent. What came before is read first.
+    refused: Option<io::Error>,
+    opened: Opened,
 }
 
 impl Link {
@@ -55,17 +67,38 @@ impl Link {
     }
 
     async fn open_unbounded(settings: &Settings) -> Result<Self> {
+        let opened = settings.demotions.opening();
         let password = settings.password().await?;
         let mut handshake = Handshake::new(settings, password);
         let socket = socket::connect(&settings.endpoint, settings.tls.as_deref()).await?;
-        let mut link = Self { socket, output: Packed::default(), sent: 0, decoder: Decoder::new() };
+        let mut link = Self::new(socket, opened);
         loop {
-            let replies = link.request(&handshake.commands()).await;
-            let replies = replies.map_err(|error| failure(&settings.endpoint, &error))?;
+            let commands = handshake.commands();
+            link.output.extend(&commands);
+            let mut replies = Vec::with_capacity(commands.count());
+            while replies.len() < commands.count() {
+                if let Err(error) = link.exchange(&mut replies).await {
+                    let turned_away = handshake.turned_away(&replies);
+                    return Err(turned_away.unwrap_or_else(|| failure(&settings.endpoint, &error)));
+                }
+            }
             if let Some(greeting) = handshake.answered(replies)? {
                 settings.greet(&greeting);
                 return Ok(link);
             }
+        }
+    }
+
+    fn new(socket: Box<dyn AsyncSocket>, opened: Opened) -> Self {
+        Self {
+            socket,
+            output: Packed::default(),
+            sent: 0,
+            decoder: Decoder::new(),
+            heard: Instant::now(),
+            full: false,
+            refused: None,
+            opened,
         }
     }
 
@@ -74,14 +107,33 @@ impl Link {
         &mut self.output
     }
 
-    /// Sends as much of the output as goes at once.
-    pub(crate) async fn send(&mut self) -> io::Result<()> {
-        poll_fn(|context| Poll::Ready(self.poll_send(context))).await
+    /// Sends as much of the output as goes at once. Where the socket refuses, the next exchange fails.
+    pub(crate) async fn send(&mut self) {
+        poll_fn(|context| {
+            self.poll_send(context);
+            Poll::Ready(())
+        })
+        .await;
     }
 
     /// How many bytes have not left yet.
     pub(crate) fn unsent(&self) -> usize {
         self.output.bytes().len() - self.sent
+    }
+
+    /// How many bytes have left since the beginning.
+    pub(crate) fn left(&self) -> u64 {
+        self.output.position() - self.unsent() as u64
+    }
+
+    /// When there was a sign of life last.
+    pub(crate) fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// What is known about the server's being a primary.
+    pub(crate) fn opened(&self) -> &Opened {
+        &self.opened
     }
 
     /// Sends what has not left yet, and adds the replies that come in, at least one.
@@ -116,30 +168,26 @@ impl Link {
         poll_fn(|context| self.poll_exchange(context, &mut take)).await
     }
 
-    /// Sends commands and waits for their replies, one each.
-    pub(crate) async fn request(&mut self, commands: &Packed) -> io::Result<Vec<Value>> {
-        let mut replies = Vec::with_capacity(commands.count());
-        self.output.extend(commands);
-        while replies.len() < commands.count() {
-            self.exchange(&mut replies).await?;
-        }
-        Ok(replies)
-    }
-
     fn poll_exchange(
         &mut self,
         context: &mut Context<'_>,
         mut take: impl FnMut(&mut Decoder) -> io::Result<bool>,
     ) -> Poll<io::Result<()>> {
-        self.poll_send(context)?;
+        self.poll_send(context);
         let mut any = false;
         while !any {
             let mut room = ReadBuf::new(self.decoder.room());
-            ready!(Pin::new(&mut self.socket).poll_read(context, &mut room))?;
+            match Pin::new(&mut self.socket).poll_read(context, &mut room) {
+                Poll::Ready(read) => read?,
+                Poll::Pending => {
+                    return self.refused.take().map_or(Poll::Pending, |error| Poll::Ready(Err(error)));
+                }
+            }
             match room.filled().len() {
                 0 => return Poll::Ready(Err(io::Error::other("the server closed the connection"))),
                 bytes => self.decoder.filled(bytes),
             }
+            self.heard = Instant::now();
             while take(&mut self.decoder)? {
                 any = true;
             }
@@ -148,12 +196,33 @@ impl Link {
     }
 
     /// Sends as much as goes; the rest goes when the socket has room again.
-    fn poll_send(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+    fn poll_send(&mut self, context: &mut Context<'_>) {
+        if self.refused.is_none()
+            && let Err(error) = self.try_send(context)
+        {
+            self.refused = Some(error);
+        }
+    }
+
+    fn try_send(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         while self.unsent() > 0 {
             match Pin::new(&mut self.socket).poll_write(context, &self.output.bytes()[self.sent..])? {
                 Poll::Ready(0) => return Err(ErrorKind::WriteZero.into()),
-                Poll::Ready(bytes) => self.sent += bytes,
-                Poll::Pending => return Ok(()),
+                Poll::Ready(bytes) => {
+                    self.sent += bytes;
+                    if std::mem::take(&mut self.full) {
+                        self.heard = Instant::now();
+                    }
+                }
+                Poll::Pending => {
+                    self.full = true;
+                    // As much is moved as has left at most, so it costs no more than the sending.
+                    if self.sent >= LEFT && self.sent >= self.unsent() {
+                        self.output.drop_front(self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
             }
         }
         if self.sent > 0 {
@@ -170,4 +239,51 @@ fn took_too_long(settings: &Settings) -> Error {
     let within = settings.connect_timeout.as_millis();
     Error::new(Code::Disconnected, format!("no connection to the server within {within} ms"))
         .about(settings.endpoint.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::demotion::Demotions;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    fn link(room: usize) -> (Link, tokio::io::DuplexStream) {
+        let (ours, theirs) = duplex(room);
+        (Link::new(Box::new(ours), Demotions::default().opening()), theirs)
+    }
+
+    #[tokio::test]
+    async fn what_has_left_is_not_kept_behind_a_slow_socket() {
+        let (mut link, mut server) = link(64 * 1024);
+        link.output().command(2).arg("SET").arg(vec![b'x'; 8 << 20]);
+        let all = link.output().position();
+        let mut read = vec![0; 64 * 1024];
+        while link.unsent() > 0 {
+            tokio::task::yield_now().await;
+            link.send().await;
+            let left = link.left();
+            let bytes = server.read(&mut read).await.unwrap();
+            assert!(bytes > 0);
+            let kept = link.output().bytes().len() as u64;
+            assert!(
+                kept <= 2 * (all - left) + LEFT as u64,
+                "{kept} bytes are kept of {} to send",
+                all - left
+            );
+        }
+        assert_eq!(link.left(), all);
+        assert!(link.output().capacity() <= KEPT);
+    }
+
+    #[tokio::test]
+    async fn replies_that_came_are_read_before_a_refused_write_is_told() {
+        let (mut link, mut server) = link(64 * 1024);
+        server.write_all(b":7\r\n").await.unwrap();
+        drop(server);
+        link.output().command(1).arg("PING");
+        let mut replies = Vec::new();
+        link.exchange(&mut replies).await.unwrap();
+        assert_eq!(replies, [Value::Int(7)]);
+        assert!(link.exchange(&mut replies).await.is_err());
+    }
 }

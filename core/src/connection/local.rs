@@ -3,7 +3,8 @@
 //! A thread that calls puts its operation on the line. If nobody drives the connection it leads: it sends what waits
 //! as one pipeline and reads the answers, its own and those of the threads that follow meanwhile. A thread alone thus
 //! talks to the server with no other thread between, and many threads share pipelines; either way the order of the
-//! line is kept, as a stream needs it.
+//! line is kept, as a stream needs it. A thread whose own time is over, or whose host wants its call to end, leaves the
+//! connection as it is to the next one.
 
 mod connection;
 mod host;
@@ -11,22 +12,23 @@ mod host;
 pub use host::Interrupt;
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, no_connection, too_late};
+use super::door::{Door, Status, closed, demoted, no_connection, silent, too_late};
 use super::outage::{FirstAttempts, Outage};
+use super::progress::Verdict;
 use super::settings::{Connect, Settings};
-use super::shared::Shared;
-use super::socket::BlockingSocket;
+use super::shared::{PAUSES, PIPELINE, Shared};
+use super::socket::{BlockingSocket, failure};
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
 use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::{Pending, pending};
 use crate::process::{self, Origin};
-use connection::{Connection, Patience};
+use connection::{Connection, Waited};
 use host::Host;
 use redis::Value;
-use std::cell::RefCell;
 use std::future::Future;
+use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -35,12 +37,6 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle as Runtime;
-
-/// How many commands a leader sends at once.
-const PIPELINE: usize = 1_024;
-
-/// How much memory the output keeps for the next commands.
-const KEPT: usize = 256 * 1024;
 
 /// The local door of a client. Clones share the connection.
 #[derive(Clone)]
@@ -69,6 +65,10 @@ struct State {
     outage: Outage,
     /// Why there is no connection.
     cause: Option<Error>,
+    reconnects: Backoff,
+    /// Before that instant nobody connects again.
+    connect_at: Instant,
+    pauses: Backoff,
 }
 
 impl Local {
@@ -92,6 +92,9 @@ impl Local {
                 led: false,
                 outage,
                 cause: None,
+                reconnects: Backoff::new(settings.reconnect_min, settings.reconnect_max),
+                connect_at: Instant::now(),
+                pauses: Backoff::new(PAUSES[0], PAUSES[1]),
             }),
             idle: Condvar::new(),
             reconnects: AtomicU64::new(0),
@@ -230,8 +233,8 @@ impl Door for Local {
     fn status(&self) -> Status {
         // In a forked child the lock may be held by a thread that is not there.
         let known = self.0.origin.check().map(|()| {
-            let state = self.0.state();
-            (state.before && state.cause.is_none(), state.cause.clone())
+            let connected = self.0.is_connected();
+            (connected, self.0.state().cause.clone())
         });
         let (connected, error) = known.unwrap_or_else(|error| (false, Some(error)));
         Status { connected, reconnects: self.0.reconnects.load(Ordering::Relaxed), error }
@@ -255,7 +258,8 @@ impl Inner {
         let caller = Caller { inner: self, age: 0, deadline, host: Host::new(&self.interrupt) };
         while let Some(mut connection) = lead.connection.take() {
             // What could not be given back ends by itself.
-            if lead.exchange(&mut connection, &caller).is_err() || self.state().line.is_empty() {
+            let stepped = lead.step(&mut connection, &caller);
+            if stepped.is_err() || caller.left().is_zero() || self.state().line.is_empty() {
                 break;
             }
             lead.connection = Some(connection);
@@ -268,11 +272,46 @@ impl Inner {
         abandoned.tell();
     }
 
-    /// The connection broke.
-    fn broken(&self) {
-        let lost = self.state().line.broken();
+    /// The connection broke, for that reason, when so many bytes had left.
+    fn broken(&self, left: u64, why: &Error) {
+        let lost = self.state().line.broken(left, why);
         let lost = lost.ask();
         self.on_line(|state| state.line.recover(lost));
+        self.failed(why);
+    }
+
+    /// There is no connection, for that reason.
+    fn failed(&self, cause: &Error) {
+        self.on_line(|state| {
+            let wait = state.reconnects.wait();
+            state.connect_at = Instant::now() + wait;
+            state.cause = Some(cause.clone());
+            match state.outage.failed(&self.settings, cause, Some(wait)) {
+                true => state.line.refuse(|| no_connection(cause)),
+                false => Abandoned::default(),
+            }
+        });
+    }
+
+    /// There is a connection.
+    fn connected(&self) {
+        let mut state = self.state();
+        state.cause = None;
+        state.outage.connected(&self.settings);
+        if std::mem::replace(&mut state.before, true) {
+            self.reconnects.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether there is a connection, which is looked at where no thread uses it.
+    fn is_connected(&self) -> bool {
+        let mut state = self.state();
+        let Some(dead) = state.connection.take_if(|connection| !connection.is_open()) else {
+            return state.before && state.cause.is_none();
+        };
+        drop(state);
+        self.broken(dead.left(), &hung_up(&self.settings));
+        false
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -291,17 +330,14 @@ impl Drop for Inner {
             return;
         }
         self.settings.notices.end();
-        let interrupt = self.given_up_interrupt();
-        let host = Host::new(&interrupt);
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.line.close(closed());
         if let Some(mut connection) = state.connection.take().filter(|_| state.line.has_release()) {
             let entries = state.line.take(PIPELINE);
-            let outgoing = Outgoing::prepare(entries, &self.settings.minter, &mut connection.output);
-            let until = Instant::now() + BlockingSocket::STEP;
-            let patience = Patience { host: &host, stall: BlockingSocket::STEP, until };
+            let outgoing = Outgoing::prepare(entries, &self.settings.minter, connection.output());
             if !outgoing.is_empty() {
-                let _ = connection.write(&patience);
+                // It is short, so it leaves at once or not at all.
+                let _ = connection.step(&mut Vec::new());
             }
         }
     }
@@ -369,7 +405,6 @@ impl Wake for Unpark {
 struct Lead<'a> {
     inner: &'a Inner,
     connection: Option<Connection>,
-    backoff: Backoff,
 }
 
 impl<'a> Lead<'a> {
@@ -381,132 +416,169 @@ impl<'a> Lead<'a> {
         state.led = true;
         let connection = state.connection.take();
         drop(state);
-        let backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
-        // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
-        Some(Self { inner, connection: connection.filter(Connection::is_open), backoff })
+        let mut lead = Self { inner, connection: None };
+        match connection {
+            Some(mut connection) if connection.is_open() => {
+                connection.taken_over();
+                lead.connection = Some(connection);
+            }
+            // Nobody looked at it since the last call. What is not sent on a dead one has no unknown outcome.
+            Some(dead) => lead.broke(dead, &hung_up(&inner.settings)),
+            None => {}
+        }
+        Some(lead)
     }
 
     /// Drives the line until the caller has its answer.
     fn until<T>(&mut self, caller: &Caller<'_>, answer: &mut Pending<T>) -> Result<T> {
+        let mut checked = Instant::now();
         loop {
             match self.connection.take() {
-                Some(mut connection) => match self.exchange(&mut connection, caller) {
+                Some(mut connection) => match self.step(&mut connection, caller) {
                     Ok(()) => self.connection = Some(connection),
-                    Err(error) => self.broke(error),
+                    Err(error) => self.broke(connection, &error),
                 },
                 None => self.connect(caller),
             }
             if let Some(answer) = answer.try_take() {
                 return answer;
             }
-            caller.check();
-            if let Some(answer) = answer.try_take() {
-                return answer;
+            if checked.elapsed() >= BlockingSocket::STEP || caller.left().is_zero() {
+                checked = Instant::now();
+                caller.check();
+                if let Some(answer) = answer.try_take() {
+                    return answer;
+                }
             }
         }
     }
 
-    /// One pipeline there and back.
-    fn exchange(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
+    /// Sends what waits where nothing is on its way, and waits for a step's time.
+    fn step(&self, connection: &mut Connection, caller: &Caller<'_>) -> Result<()> {
         let inner = self.inner;
-        let entries = inner.state().line.take(PIPELINE);
-        connection.output.clear(KEPT);
-        let outgoing = Outgoing::prepare(entries, &inner.settings.minter, &mut connection.output);
-        inner.on_line(|state| state.line.sent(outgoing));
-        let patience =
-            Patience { host: &caller.host, stall: inner.settings.timeout / 2, until: caller.deadline };
-        connection.write(&patience)?;
-        let arrived = Arrived { inner, replies: RefCell::default() };
-        for _ in 0..connection.output.count() {
-            let reply = connection.read(&patience, || arrived.give())?;
-            arrived.replies.borrow_mut().push(reply);
+        if !connection.is_busy() {
+            if !connection.opened().is_current() {
+                return Err(demoted(&inner.settings));
+            }
+            let before = connection.output().count();
+            let entries = {
+                let mut state = inner.state();
+                state.line.resume(Instant::now());
+                state.line.take(PIPELINE)
+            };
+            let outgoing = Outgoing::prepare(entries, &inner.settings.minter, connection.output());
+            inner.on_line(|state| state.line.sent(outgoing));
+            let commands = connection.output().count() - before;
+            if commands == 0 {
+                let paused = inner.state().line.paused_until();
+                let step = caller.left().min(BlockingSocket::STEP);
+                let until = paused.map(|until| until.saturating_duration_since(Instant::now()));
+                thread::sleep(until.unwrap_or_default().min(step));
+                return Ok(());
+            }
+            connection.sending(commands);
         }
-        arrived.give();
+        let (began, mut replies) = (Instant::now(), Vec::new());
+        while connection.is_busy() {
+            // Answers that came together are given together, before the next wait.
+            let waited = connection.step(&mut replies);
+            self.give(connection, &mut replies);
+            let now = Instant::now();
+            if waited? == Waited::Paused
+                && let Verdict::GiveUp(silence) = connection.progress().verdict(now)
+            {
+                return Err(silent(&inner.settings, silence));
+            }
+            if now.duration_since(began) >= BlockingSocket::STEP || now >= caller.deadline {
+                break;
+            }
+        }
         Ok(())
     }
 
-    fn broke(&self, error: Error) {
-        self.inner.broken();
-        self.failed(error, Some(Duration::ZERO));
-    }
-
-    fn connected(&self) {
-        let mut state = self.inner.state();
-        state.cause = None;
-        state.outage.connected(&self.inner.settings);
-        if std::mem::replace(&mut state.before, true) {
-            self.inner.reconnects.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// There is no connection, for that reason, and after `next` another attempt is made, or none.
-    fn failed(&self, cause: Error, next: Option<Duration>) {
-        self.inner.on_line(|state| {
-            state.cause = Some(cause.clone());
-            match state.outage.failed(&self.inner.settings, &cause, next) {
-                true => state.line.refuse(|| no_connection(&cause)),
-                false => Abandoned::default(),
-            }
-        });
-    }
-
-    /// One attempt to connect, and after a failed one a wait.
-    fn connect(&mut self, caller: &Caller<'_>) {
-        match Connection::open(&self.inner.settings, &caller.host, caller.deadline) {
-            Ok(connection) => {
-                self.connection = Some(connection);
-                self.connected();
-            }
-            Err(error) => {
-                if error.code() == Code::VersionFence {
-                    self.inner.on_line(|state| {
-                        state.line.close(error.clone());
-                        state.line.abandon(&error).1
-                    });
-                    self.failed(error, None);
-                    return;
-                }
-                let wait = self.backoff.wait();
-                self.failed(error, Some(wait));
-                // Whoever waited for nothing but the refusal has been told.
-                if !self.inner.state().line.is_empty() {
-                    caller.host.sleep_until((Instant::now() + wait).min(caller.deadline));
-                }
-            }
-        }
-    }
-}
-
-/// Replies that arrived together. They are given together, before the next wait.
-struct Arrived<'a> {
-    inner: &'a Inner,
-    replies: RefCell<Vec<Value>>,
-}
-
-impl Arrived<'_> {
-    fn give(&self) {
-        let replies = self.replies.take();
+    /// Gives answers to those who wait for them.
+    fn give(&self, connection: &Connection, replies: &mut Vec<Value>) {
         if replies.is_empty() {
             return;
         }
+        let inner = self.inner;
         let answered = {
-            let mut state = self.inner.state();
-            replies.into_iter().filter_map(|reply| state.line.answer(reply)).collect()
+            let mut state = inner.state();
+            replies.drain(..).filter_map(|reply| state.line.answer(reply)).collect()
         };
         // Owners are woken with nothing locked: a thread woken earlier would only run into the lock.
         let settled = Settled::read(answered);
-        self.inner.on_line(|state| state.line.settle(settled));
+        if settled.demoted {
+            connection.opened().demoted();
+        }
+        inner.on_line(|State { line, pauses, reconnects, .. }| {
+            match &settled.unavailable {
+                _ if settled.demoted => {}
+                // One pause for all that was refused together.
+                Some(why) if line.paused_until().is_none() => {
+                    line.pause(Instant::now() + pauses.wait(), why.clone());
+                }
+                Some(_) => {}
+                None if settled.served => {
+                    pauses.reset();
+                    reconnects.answered();
+                }
+                None => {}
+            }
+            line.settle(settled)
+        });
     }
+
+    fn broke(&self, connection: Connection, error: &Error) {
+        let left = connection.left();
+        drop(connection);
+        self.inner.broken(left, error);
+    }
+
+    /// One attempt to connect, after a wait where the last one failed.
+    fn connect(&mut self, caller: &Caller<'_>) {
+        let inner = self.inner;
+        let at = inner.state().connect_at;
+        match at.min(caller.deadline).saturating_duration_since(Instant::now()) {
+            Duration::ZERO if Instant::now() >= caller.deadline => return,
+            Duration::ZERO => {}
+            left => return thread::sleep(left.min(BlockingSocket::STEP)),
+        }
+        match Connection::open(&inner.settings, &caller.host, caller.deadline) {
+            Ok(connection) => {
+                self.connection = Some(connection);
+                inner.connected();
+            }
+            Err(error) if error.code() == Code::VersionFence => {
+                inner.on_line(|state| {
+                    state.line.close(error.clone());
+                    state.cause = Some(error.clone());
+                    state.outage.failed(&inner.settings, &error, None);
+                    state.line.abandon(&error).1
+                });
+            }
+            Err(error) => inner.failed(&error),
+        }
+    }
+}
+
+/// The connection was closed while nobody used it.
+fn hung_up(settings: &Settings) -> Error {
+    failure(&settings.endpoint, &io::Error::other("the server closed the connection"))
 }
 
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        if self.connection.is_none() {
-            self.inner.broken();
+        if thread::panicking() && self.connection.is_none() {
+            let why = Error::new(Code::Disconnected, "a thread that used the connection has panicked");
+            self.inner.broken(u64::MAX, &why);
         }
         let next = {
             let mut state = self.inner.state();
-            state.connection = self.connection.take();
+            // After a close nobody uses it any more.
+            if !self.inner.given_up.load(Ordering::Relaxed) {
+                state.connection = self.connection.take();
+            }
             state.led = false;
             state.line.owner_of_oldest()
         };

@@ -6,6 +6,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod backoff;
+pub(crate) mod demotion;
 pub(crate) mod door;
 pub(crate) mod endpoint;
 pub(crate) mod handshake;
@@ -16,6 +17,7 @@ pub(crate) mod local;
 pub(crate) mod options;
 pub(crate) mod outage;
 pub(crate) mod password;
+pub(crate) mod progress;
 pub(crate) mod settings;
 pub(crate) mod shared;
 pub(crate) mod socket;

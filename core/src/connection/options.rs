@@ -1,5 +1,6 @@
 //! What a user can say about a client.
 
+use super::demotion::Demotions;
 use super::endpoint::{Endpoint, Location};
 use super::handshake::is_version;
 use super::password::Password;
@@ -38,6 +39,7 @@ use std::time::Duration;
 /// | `heartbeat` | milliseconds that the connection of listeners may be silent before it is asked for a sign of life, and then until it is given up | 1 000 |
 /// | `max_record_bytes` | bytes of names and values in one record | 1 048 576 |
 /// | `max_in_flight` | commands that wait for their answers before calls are refused | 65 536 |
+/// | `max_in_flight_bytes` | bytes of records and commands that wait for their answers before calls are refused | 67 108 864 |
 /// | `max_clock_ahead` | milliseconds that this host's clock may be ahead of the server's, or `none` | 60 000 |
 /// | `protocol` | `auto`: RESP3, or RESP2 where the server knows no other; `2`; `3` | `auto` |
 /// | `claim_version` | `echomq:<major>.<minor>.<patch>` to mark an unmarked deployment with | none |
@@ -70,6 +72,7 @@ pub struct Options {
     heartbeat: Duration,
     max_record_bytes: usize,
     max_in_flight: usize,
+    max_in_flight_bytes: usize,
     max_clock_ahead: Option<Duration>,
     protocol: Protocol,
     claim_version: Option<String>,
@@ -94,6 +97,7 @@ impl Options {
         "heartbeat",
         "max_record_bytes",
         "max_in_flight",
+        "max_in_flight_bytes",
         "max_clock_ahead",
         "protocol",
         "claim_version",
@@ -128,6 +132,7 @@ impl Options {
             heartbeat: Duration::from_secs(1),
             max_record_bytes: 1 << 20,
             max_in_flight: 1 << 16,
+            max_in_flight_bytes: 64 << 20,
             max_clock_ahead: Some(Duration::from_secs(60)),
             protocol: Protocol::Auto,
             claim_version: None,
@@ -158,6 +163,7 @@ impl Options {
             "heartbeat" => self.heartbeat = duration(name, value)?,
             "max_record_bytes" => self.max_record_bytes = positive(name, value)?,
             "max_in_flight" => self.max_in_flight = positive(name, value)?,
+            "max_in_flight_bytes" => self.max_in_flight_bytes = positive(name, value)?,
             "max_clock_ahead" if value == "none" => self.max_clock_ahead = None,
             "max_clock_ahead" => self.max_clock_ahead = Some(duration(name, value)?),
             "protocol" => self.protocol = protocol(value)?,
@@ -263,6 +269,12 @@ impl Options {
         Self { max_in_flight, ..self }
     }
 
+    /// How many bytes of records and commands may wait for their answers before calls are refused with
+    /// [`Code::Overloaded`]. A single call that is larger is taken where nothing else waits.
+    pub fn max_in_flight_bytes(self, max_in_flight_bytes: usize) -> Self {
+        Self { max_in_flight_bytes, ..self }
+    }
+
     /// How far this host's clock may be ahead of the server's before appends are refused with [`Code::ClockAhead`];
     /// nothing lifts the bound.
     pub fn max_clock_ahead(self, max_clock_ahead: Option<Duration>) -> Self {
@@ -335,6 +347,8 @@ impl Options {
             heartbeat: checked("heartbeat", self.heartbeat)?,
             max_record_bytes: self.max_record_bytes,
             max_in_flight: self.max_in_flight,
+            max_in_flight_bytes: self.max_in_flight_bytes,
+            demotions: Demotions::default(),
         })
     }
 }
@@ -479,6 +493,7 @@ mod tests {
             ("timeout", "0"),
             ("timeout", "1e3"),
             ("max_in_flight", "0"),
+            ("max_in_flight_bytes", "0"),
             ("max_record_bytes", "0"),
             ("connect", "never"),
             ("protocol", "4"),

@@ -1,5 +1,6 @@
 //! Options that were checked, and what all connections of one client share.
 
+use super::demotion::Demotions;
 use super::endpoint::Endpoint;
 use super::handshake::Greeting;
 use super::password::Password;
@@ -7,7 +8,7 @@ use super::tls::Tls;
 use crate::error::Result;
 use crate::notice::Board;
 use crate::operation::lease::Lease;
-use crate::operation::line::Line;
+use crate::operation::line::{Bounds, Line};
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +67,9 @@ pub struct Settings {
     pub(crate) heartbeat: Duration,
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
+    pub(crate) max_in_flight_bytes: usize,
+    /// Whether the server was found to be no primary any more.
+    pub(crate) demotions: Demotions,
 }
 
 impl Settings {
@@ -99,6 +103,7 @@ impl Settings {
 
     /// The line of one of the client's connections.
     pub(crate) fn line(&self) -> Line {
-        Line::leasing(self.max_in_flight, self.lease.clone(), !self.beside)
+        let bounds = Bounds { weight: self.max_in_flight, bytes: self.max_in_flight_bytes };
+        Line::leasing(bounds, self.lease.clone(), !self.beside)
     }
 }

@@ -5,19 +5,21 @@
 //! ready to run put their operations on it too, so that they leave together.
 
 use super::backoff::Backoff;
-use super::door::{Door, Status, closed, no_connection, too_late};
+use super::door::{Door, Status, closed, demoted, no_connection, silent, too_late};
 use super::link::Link;
 use super::outage::Outage;
+use super::progress::{Progress, Verdict};
 use super::settings::Settings;
 use super::socket::failure;
 use crate::clock::deadline;
 use crate::error::{Code, Error, Result};
 use crate::operation::Operation;
-use crate::operation::line::{Abandoned, Line, Outgoing, Settled};
+use crate::operation::line::{Abandoned, Bounds, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::{Pending, pending};
 use crate::process::Origin;
 use crate::record::packed::Packed;
+use redis::Value;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,14 +29,17 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{coop, yield_now};
 use tokio::time::{sleep_until, timeout_at};
 
-/// How many commands leave in one pipeline.
-const PIPELINE: usize = 1_024;
+/// How much leaves in one pipeline.
+pub(super) const PIPELINE: Bounds = Bounds { weight: 1_024, bytes: 1 << 20 };
 
 /// How many pipelines are on their way at once.
 const PIPELINES: usize = 8;
 
 /// How many bytes wait for the socket before nothing more is added.
 const UNSENT: usize = 1 << 20;
+
+/// How long a server that cannot serve is left alone, at first and at most.
+pub(super) const PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(500)];
 
 /// The shared door of a client. Clones share the connection; it closes when the last one is gone.
 #[derive(Clone)]
@@ -71,9 +76,9 @@ impl Inner {
         abandoned.tell();
     }
 
-    /// The connection broke.
-    fn broken(&self) {
-        let lost = self.line().broken();
+    /// The connection broke, for that reason, when so many bytes had left.
+    fn broken(&self, left: u64, why: &Error) {
+        let lost = self.line().broken(left, why);
         let lost = lost.ask();
         self.on_line(|line| line.recover(lost));
     }
@@ -259,6 +264,8 @@ impl Door for Shared {
 struct Driver {
     inner: Arc<Inner>,
     outage: Outage,
+    reconnects: Backoff,
+    pauses: Backoff,
 }
 
 /// Why a connection is not used any longer.
@@ -270,28 +277,35 @@ enum End {
 
 impl Driver {
     fn new(inner: Arc<Inner>) -> Self {
-        Self { inner, outage: Outage::default() }
+        let reconnects = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
+        let [min, max] = PAUSES;
+        Self { inner, outage: Outage::default(), reconnects, pauses: Backoff::new(min, max) }
     }
 
     async fn run(mut self, mut open: Option<Link>) {
-        let mut before = false;
+        let inner = self.inner.clone();
+        let (mut before, mut wait) = (false, Duration::ZERO);
         loop {
-            let Some(link) = (match open.take() {
+            let Some(mut link) = (match open.take() {
                 Some(link) => Some(link),
-                None => self.connect_again().await,
+                None => self.connect_again(wait).await,
             }) else {
                 break;
             };
-            self.inner.reconnects.fetch_add(u64::from(before), Ordering::Relaxed);
+            inner.reconnects.fetch_add(u64::from(before), Ordering::Relaxed);
             before = true;
             self.connected();
-            let end = self.serve(link).await;
-            self.inner.connected.store(false, Ordering::Relaxed);
-            self.inner.broken();
-            match end {
-                End::Finished => break,
-                End::Broken(cause) => self.failed(cause, Some(Duration::ZERO)),
-            }
+            let end = self.serve(&mut link).await;
+            let left = link.left();
+            drop(link);
+            inner.connected.store(false, Ordering::Relaxed);
+            let cause = match end {
+                End::Finished => break inner.broken(left, &closed()),
+                End::Broken(cause) => cause,
+            };
+            wait = self.reconnects.wait();
+            inner.broken(left, &cause);
+            self.failed(cause, Some(wait));
         }
     }
 
@@ -311,31 +325,34 @@ impl Driver {
     }
 
     /// Uses a connection until it breaks or is not needed any longer.
-    async fn serve(&self, mut link: Link) -> End {
-        let inner = &*self.inner;
-        let stall = inner.settings.timeout / 2;
+    async fn serve(&mut self, link: &mut Link) -> End {
+        let inner = self.inner.clone();
+        let mut progress = Progress::new(Progress::patience_for(inner.settings.timeout), Instant::now());
         let mut replies = Vec::new();
         // How many answers each pipeline on its way still gets.
         let mut flight: VecDeque<usize> = VecDeque::new();
-        let mut heard = Instant::now();
         let mut busy = false;
         let mut timer = None;
         loop {
             if busy {
                 yield_now().await;
             }
-            while flight.len() < PIPELINES
+            // What a server that is no primary any more was sent is answered first.
+            let leaving = !link.opened().is_current();
+            if leaving && flight.is_empty() {
+                return End::Broken(demoted(&inner.settings));
+            }
+            while !leaving
+                && flight.len() < PIPELINES
                 && link.unsent() < UNSENT
                 && let Some(count) = self.next_pipeline(link.output())
             {
                 if flight.is_empty() {
-                    heard = Instant::now();
+                    progress.asked(Instant::now(), Duration::ZERO);
                 }
                 busy = count > 1;
                 flight.push_back(count);
-                if let Err(error) = link.send().await {
-                    return End::Broken(failure(&inner.settings.endpoint, &error));
-                }
+                link.send().await;
             }
             {
                 let line = inner.line();
@@ -343,48 +360,88 @@ impl Driver {
                     return End::Finished;
                 }
                 if timer.is_none() {
-                    let stalled = (!flight.is_empty()).then(|| heard + stall);
-                    timer = line.next_deadline().into_iter().chain(stalled).min();
+                    let silence = (!flight.is_empty()).then(|| progress.give_up_at());
+                    let times = [line.next_deadline(), silence, line.paused_until()];
+                    timer = times.into_iter().flatten().min();
                 }
             }
             tokio::select! {
                 biased;
-                exchanged = link.exchange(&mut replies) => match exchanged {
-                    Ok(()) => {
-                        heard = Instant::now();
-                        // Callers whose commands left together are answered together, so that their next commands
-                        // leave together too.
-                        let mut whole = 0;
-                        while let Some(count) = flight.pop_front_if(|count| whole + *count <= replies.len()) {
-                            whole += count;
-                        }
-                        let answered = {
-                            let mut line = inner.line();
-                            replies.drain(..whole).filter_map(|reply| line.answer(reply)).collect()
-                        };
-                        let settled = Settled::read(answered);
-                        inner.on_line(|line| line.settle(settled));
+                exchanged = link.exchange(&mut replies) => {
+                    progress.sign_of_life(link.heard());
+                    // Callers whose commands left together are answered together, so that their next commands leave
+                    // together too. An answer that came before the connection broke counts all the same.
+                    let mut whole = 0;
+                    while let Some(count) = flight.pop_front_if(|count| whole + *count <= replies.len()) {
+                        whole += count;
                     }
-                    Err(error) => return End::Broken(failure(&inner.settings.endpoint, &error)),
-                },
+                    let given = if exchanged.is_ok() { whole } else { replies.len() };
+                    let pausing = self.give(link, replies.drain(..given));
+                    if let Err(error) = exchanged {
+                        return End::Broken(failure(&inner.settings.endpoint, &error));
+                    }
+                    if pausing {
+                        timer = None;
+                    }
+                }
                 () = inner.wake.notified() => {}
                 () = until(timer) => {
                     timer = None;
                     let now = Instant::now();
                     inner.on_line(|line| line.expire(now, || too_late(None)));
-                    if !flight.is_empty() && now.duration_since(heard) >= stall {
-                        return End::Broken(silent(&inner.settings, stall));
+                    progress.sign_of_life(link.heard());
+                    if let Verdict::GiveUp(silence) = progress.verdict(now)
+                        && !flight.is_empty()
+                    {
+                        // Those whole answers that wait for the rest of their pipeline.
+                        self.give(link, replies.drain(..));
+                        return End::Broken(silent(&inner.settings, silence));
                     }
                 }
             }
         }
     }
 
+    /// Gives answers to those who wait for them; true where nothing more is sent for a while.
+    fn give(&mut self, link: &Link, replies: impl Iterator<Item = Value>) -> bool {
+        let inner = &*self.inner;
+        let answered = {
+            let mut line = inner.line();
+            replies.filter_map(|reply| line.answer(reply)).collect()
+        };
+        let settled = Settled::read(answered);
+        let mut pausing = None;
+        if settled.demoted {
+            link.opened().demoted();
+        } else if let Some(why) = settled.unavailable.clone() {
+            pausing = Some(why);
+        } else if settled.served {
+            self.pauses.reset();
+            self.reconnects.answered();
+        }
+        inner.on_line(|line| {
+            let abandoned = line.settle(settled);
+            // One pause for all that was refused together.
+            match pausing.take() {
+                Some(why) if line.paused_until().is_none() => {
+                    line.pause(Instant::now() + self.pauses.wait(), why);
+                }
+                _ => {}
+            }
+            abandoned
+        });
+        inner.line().paused_until().is_some()
+    }
+
     /// Adds the commands to send next, and answers their number; nothing where nothing is to be sent now.
     fn next_pipeline(&self, output: &mut Packed) -> Option<usize> {
         let before = output.count();
         loop {
-            let entries = self.inner.line().take(PIPELINE);
+            let entries = {
+                let mut line = self.inner.line();
+                line.resume(Instant::now());
+                line.take(PIPELINE)
+            };
             if entries.is_empty() {
                 return None;
             }
@@ -397,11 +454,13 @@ impl Driver {
         }
     }
 
-    /// Connects again, however long it takes; nothing once the client is closed or must not connect.
-    async fn connect_again(&mut self) -> Option<Link> {
+    /// Connects after a wait, however long it takes; nothing once the client is closed or must not connect.
+    async fn connect_again(&mut self, mut wait: Duration) -> Option<Link> {
         let inner = self.inner.clone();
-        let mut backoff = Backoff::new(inner.settings.reconnect_min, inner.settings.reconnect_max);
         loop {
+            if !wait.is_zero() {
+                self.unless_finished(tokio::time::sleep(wait)).await?;
+            }
             match self.unless_finished(Link::open(&inner.settings)).await? {
                 Ok(link) => return Some(link),
                 Err(error) if error.code() == Code::VersionFence => {
@@ -411,9 +470,8 @@ impl Driver {
                     return None;
                 }
                 Err(error) => {
-                    let wait = backoff.wait();
+                    wait = self.reconnects.wait();
                     self.failed(error, Some(wait));
-                    self.unless_finished(tokio::time::sleep(wait)).await?;
                 }
             }
         }
@@ -459,9 +517,4 @@ async fn until(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant.into()).await,
         None => std::future::pending().await,
     }
-}
-
-fn silent(settings: &Settings, stall: Duration) -> Error {
-    Error::new(Code::Disconnected, format!("the server was silent for {} ms", stall.as_millis()))
-        .about(settings.endpoint.to_string())
 }

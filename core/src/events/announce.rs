@@ -106,6 +106,17 @@ impl<A: Operation<Reply = EventId>> Operation for Announce<A> {
         }
     }
 
+    fn finds_out(&self) -> bool {
+        self.publish.is_none() && self.append.finds_out()
+    }
+
+    fn unsent(&mut self) {
+        match &mut self.publish {
+            None => self.append.unsent(),
+            Some((_, publish)) => publish.unsent(),
+        }
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         match &mut self.publish {
             None => {
@@ -118,5 +129,9 @@ impl<A: Operation<Reply = EventId>> Operation for Announce<A> {
 
     fn weight(&self) -> usize {
         self.append.weight()
+    }
+
+    fn bytes(&self) -> usize {
+        self.append.bytes()
     }
 }

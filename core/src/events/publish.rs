@@ -45,8 +45,18 @@ impl Operation for Publish {
         Step::Done(Err(unknown("the connection broke before the answer came", &self.channel)))
     }
 
+    fn unsent(&mut self) {
+        self.sent = false;
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(if self.sent { unknown(why.message(), &self.channel) } else { why.about(&*self.channel) })
+        // What the server refused last, it did not publish.
+        let open = self.sent && why.code() != Code::Unavailable;
+        Err(if open { unknown(why.message(), &self.channel) } else { why.about(&*self.channel) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.payload.len()
     }
 }
 

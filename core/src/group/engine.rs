@@ -11,6 +11,7 @@ use super::verdict::Inner;
 use crate::connection::backoff::Backoff;
 use crate::connection::door::Door;
 use crate::connection::lane::Lane;
+use crate::connection::outage::is_told;
 use crate::connection::shared::Attendance;
 use crate::error::{Code, Error, Result};
 use crate::id::entry_id::EntryId;
@@ -38,7 +39,7 @@ pub(super) struct Engine {
     /// The last new entry that this consumer was given, or where the group stood when it began.
     position: EntryId,
     backoff: Backoff,
-    disconnected: bool,
+    disconnected: Option<Code>,
 }
 
 /// How many reads are on their way at most: one that the server works on, and one behind it.
@@ -76,7 +77,7 @@ impl Engine {
             source: Source::Own { after: EntryId::MIN, up_to: position },
             position,
             backoff,
-            disconnected: false,
+            disconnected: None,
         }
     }
 
@@ -170,7 +171,8 @@ impl Engine {
             let answered = async {
                 match reads.front() {
                     Some(read) => lane.receive(read.sent + block).await,
-                    None => pending().await,
+                    // A consumer that has enough to do hears all the same that its connection is gone.
+                    None => Err(lane.lost().await),
                 }
             };
             let next = async {
@@ -218,7 +220,7 @@ impl Engine {
 
     fn take_in(&mut self, mut page: Page) {
         let inner = &self.duties.inner;
-        if std::mem::take(&mut self.disconnected) {
+        if self.disconnected.take().is_some() {
             inner.tell(Notice::new(NoticeKind::Reconnected, "the consumer reads again"));
         }
         let settings = inner.door.settings();
@@ -270,12 +272,13 @@ impl Engine {
         Some(Ok(()))
     }
 
-    /// Tells of a trouble; of a connection that is lost once, until it is there again.
+    /// Tells of a trouble; of a connection that is lost once, until it is there again or the reason is another one.
     fn report(&mut self, error: &Error) {
         let inner = &self.duties.inner;
         match error.code() {
-            Code::Disconnected | Code::Timeout | Code::Tls => {
-                if !std::mem::replace(&mut self.disconnected, true) {
+            code @ (Code::Disconnected | Code::Timeout | Code::Tls | Code::UnsupportedServer) => {
+                let before = self.disconnected.replace(code);
+                if before.is_none_or(|before| is_told(code) && before != code) {
                     inner.tell(Notice::of_error(NoticeKind::Disconnected, error));
                 }
             }

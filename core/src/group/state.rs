@@ -2,6 +2,8 @@
 //!
 //! It does no I/O and reads no clock, so the rules of `docs/protocol.md` §6 are tested on it alone.
 
+mod room;
+
 use super::acknowledgements::Acknowledgements;
 use super::options::ConsumerOptions;
 use super::scan::Scan;
@@ -125,88 +127,7 @@ impl State {
         }
     }
 
-    // Fetching.
-
-    /// How many entries are held ahead of the handlers, or about to be.
-    fn ahead(&self) -> usize {
-        self.buffer.len() + self.lent.iter().sum::<usize>() + self.scan.reserved() + self.reading
-    }
-
-    /// How many entries may be held ahead of the handlers: `count`, or as many as fit into a page.
-    fn most(&self) -> usize {
-        self.pages.next()
-    }
-
-    /// How many more entries fit beside those that are held ahead, as far as sizes are known.
-    fn fitting(&self) -> usize {
-        let ahead = self.ahead();
-        let elsewhere = ahead - self.buffer.len();
-        let fitting = self.pages.beside(self.bytes.saturating_add(self.pages.expected(elsewhere)));
-        if ahead == 0 { fitting.max(1) } else { fitting }
-    }
-
-    /// How many entries to fetch now: none while enough are held ahead of the handlers.
-    pub(super) fn room(&self) -> usize {
-        let (ahead, most) = (self.ahead(), self.most());
-        let enough = ahead > most / 2 && ahead >= self.wanted;
-        if self.paused || self.phase != Phase::Running || enough {
-            0
-        } else {
-            most.saturating_sub(ahead).min(self.fitting())
-        }
-    }
-
-    /// How many new entries another read is to ask for: half of what may be held, so that the server works on the next
-    /// read while the entries of the last one are handled. One place is left to the scan for idle entries.
-    fn read_size(&self) -> usize {
-        if self.paused || self.phase != Phase::Running {
-            return 0;
-        }
-        let (ahead, most) = (self.ahead(), self.most());
-        let spare = usize::from(most > 1 && self.wanted < most);
-        let room = most.saturating_sub(ahead + spare);
-        let worth_it =
-            2 * (room + spare) >= most || (self.reading == 0 && (ahead <= most / 2 || ahead < self.wanted));
-        if worth_it { room.min(most.div_ceil(2)).min(self.fitting()) } else { 0 }
-    }
-
-    /// A page has come: so many entries of so many bytes.
-    pub(super) fn page_came(&mut self, entries: usize, bytes: usize) {
-        self.pages.came(entries, bytes);
-    }
-
-    /// A page of so many entries was on its way when the connection broke, or did not come in time.
-    pub(super) fn page_cut(&mut self, entries: usize) {
-        self.pages.cut(entries);
-    }
-
-    /// A read is sent: how many entries it is to ask for. Nothing while there is no room.
-    pub(super) fn begin_read(&mut self) -> Option<usize> {
-        let size = self.read_size();
-        self.reading += size;
-        (size > 0).then_some(size)
-    }
-
-    /// A read was answered, or will not be.
-    pub(super) fn end_read(&mut self, size: usize) {
-        self.reading -= size;
-    }
-
-    /// Whether anything can be fetched: by a reader, and by the scan where there is something that waits for it.
-    fn rooms(&self) -> [bool; 2] {
-        [self.room() > 0 || self.read_size() > 0, self.scan.waits() && self.scan_room() > 0]
-    }
-
-    /// Whether there is room now for what had none before.
-    fn has_room_again(&self, [read, scan]: [bool; 2]) -> bool {
-        let [reads, scans] = self.rooms();
-        (!read && reads) || (!scan && scans)
-    }
-
-    /// How many entries to fetch now that were delivered before.
-    pub(super) fn redelivery_room(&self) -> usize {
-        self.suspects.limit(self.room(), |entry_id| self.hand.contains_key(entry_id))
-    }
+    // What is held.
 
     /// Which entries the consumer holds, ahead of its handlers or in their hands.
     pub(super) fn held(&self) -> HashSet<EntryId> {
@@ -238,14 +159,14 @@ impl State {
 
     // Handing out.
 
-    /// Up to `max` entries for a taker, and whether the engine is to be woken; nothing while there is none for it.
+    /// Up to `max` entries for a taker, at least one, and whether the engine is to be woken; nothing while there is none for it.
     pub(super) fn take(&mut self, taker: Taker, max: usize) -> Option<(Taken, bool)> {
         match self.phase {
             Phase::Running if self.paused => return None,
             Phase::Running => {}
             Phase::Stopping(_) | Phase::Ended => return Some((Taken::End(self.error.take()), false)),
         }
-        let rooms = self.rooms();
+        let (rooms, max) = (self.rooms(), max.max(1));
         let entries: Vec<Fetched> = match taker {
             Taker::Anyone => self.buffer.drain(..max.min(self.buffer.len())).collect(),
             Taker::Batch(worker) => self.take_for(worker, max),
@@ -482,35 +403,6 @@ impl State {
     /// A failed entry is to come back then.
     pub(super) fn call_back(&mut self, entry_id: EntryId, at: Instant) {
         self.attention |= self.scan.call_back(entry_id, at);
-    }
-
-    // The scan for idle entries.
-
-    /// Where a scan is to begin and how many entries it may bring; nothing while none is wanted, there is no room, or one
-    /// is under way.
-    pub(super) fn begin_scan(&mut self, now: Instant, beat: bool) -> Option<(EntryId, usize)> {
-        if !self.scan.is_wanted(now, beat) {
-            return None;
-        }
-        let count = self.scan_room();
-        (count > 0).then(|| (self.scan.begin(now, count), count))
-    }
-
-    /// How many entries a scan may bring.
-    fn scan_room(&self) -> usize {
-        if self.paused || self.phase != Phase::Running {
-            return 0;
-        }
-        // A read that is blocked leaves one place; where there is only one it must not keep it for itself.
-        let reading = if self.most() == 1 { self.reading } else { 0 };
-        let count = self.most().saturating_sub(self.ahead() - reading);
-        self.suspects.limit(count, |entry_id| self.hand.contains_key(entry_id))
-    }
-
-    /// A scan ended, there and with so many entries of those it asked for at last, or failed.
-    pub(super) fn scan_ended(&mut self, found: Option<(EntryId, usize, usize)>) {
-        self.scan.end(found);
-        self.attention = true;
     }
 
     // Times.

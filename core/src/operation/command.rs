@@ -1,6 +1,7 @@
 //! Any command of the server's, for what this crate has no call for.
 
 use super::minter::Minter;
+use super::one_answer::{check_lane, check_shared};
 use super::{Operation, Step};
 use crate::error::{Code, Error, Result};
 use crate::record::packed::Packed;
@@ -14,8 +15,21 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Fails with `invalid_option` for no command at all or one without a name.
+    /// Commands for a connection that others use too.
+    ///
+    /// Fails with `invalid_option` for no command at all, one without a name, and one that would change the connection.
     pub(crate) fn new<C, A>(commands: impl IntoIterator<Item = C>) -> Result<Self>
+    where
+        C: IntoIterator<Item = A>,
+        A: AsRef<[u8]>,
+    {
+        Self::checked(commands, check_shared)
+    }
+
+    fn checked<C, A>(
+        commands: impl IntoIterator<Item = C>,
+        check: impl Fn(&[A]) -> Result<()>,
+    ) -> Result<Self>
     where
         C: IntoIterator<Item = A>,
         A: AsRef<[u8]>,
@@ -26,6 +40,7 @@ impl Commands {
             if arguments.is_empty() {
                 return Err(without_name());
             }
+            check(&arguments)?;
             let mut command = packed.command(arguments.len());
             arguments.iter().for_each(|argument| {
                 command.arg(argument);
@@ -35,7 +50,9 @@ impl Commands {
     }
 
     fn given_up(&self, why: Error) -> Error {
-        if self.sent { unknown(why.message()) } else { why }
+        // What the server refused last, it did not carry out.
+        let open = self.sent && why.code() != Code::Unavailable;
+        if open { unknown(&why) } else { why }
     }
 }
 
@@ -43,17 +60,32 @@ fn without_name() -> Error {
     Error::new(Code::InvalidOption, "a command has at least its name")
 }
 
-fn unknown(why: &str) -> Error {
-    Error::new(Code::UnknownOutcome, format!("the command may or may not have been carried out: {why}"))
+fn unknown(why: &Error) -> Error {
+    let why_text = why.message();
+    Error::new(Code::UnknownOutcome, format!("the command may or may not have been carried out: {why_text}"))
+        .because(why.clone())
+}
+
+fn lost() -> Error {
+    unknown(&Error::new(Code::Disconnected, "the connection broke before the answer came"))
 }
 
 /// One command.
 pub(crate) struct Command(Commands);
 
 impl Command {
-    /// Fails with `invalid_option` for a command without a name.
+    /// A command for a connection that others use too.
+    ///
+    /// Fails with `invalid_option` for a command without a name, and for one that would change the connection.
     pub(crate) fn new<A: AsRef<[u8]>>(arguments: impl IntoIterator<Item = A>) -> Result<Self> {
         Commands::new([arguments]).map(Self)
+    }
+
+    /// A command for a connection of the caller's own.
+    ///
+    /// Fails with `invalid_option` for a command without a name, and for one that has not one answer.
+    pub(crate) fn for_lane<A: AsRef<[u8]>>(arguments: impl IntoIterator<Item = A>) -> Result<Self> {
+        Commands::checked([arguments], check_lane).map(Self)
     }
 }
 
@@ -73,11 +105,19 @@ impl Operation for Command {
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
-        Step::Done(Err(unknown("the connection broke before the answer came")))
+        Step::Done(Err(lost()))
+    }
+
+    fn unsent(&mut self) {
+        self.0.unsent();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(self.0.given_up(why))
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
     }
 }
 
@@ -97,8 +137,26 @@ impl Operation for Commands {
         Step::Done(Ok(replies.into_iter().map(Reply::read).collect()))
     }
 
+    /// Some were carried out and some were not: sent again, some would be carried out twice.
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        match replies.iter().all(|reply| reply::unavailable(reply).is_some()) {
+            true => Step::Later(why),
+            false => self.answered(replies),
+        }
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
-        Step::Done(Err(unknown("the connection broke before the answer came")))
+        Step::Done(Err(lost()))
+    }
+
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        let missing = self.commands.count().saturating_sub(replies.len());
+        let answered = replies.into_iter().map(Reply::read);
+        Step::Done(Ok(answered.chain((0..missing).map(|_| Err(lost()))).collect()))
+    }
+
+    fn unsent(&mut self) {
+        self.sent = false;
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
@@ -107,6 +165,10 @@ impl Operation for Commands {
 
     fn weight(&self) -> usize {
         self.commands.count()
+    }
+
+    fn bytes(&self) -> usize {
+        self.commands.bytes().len()
     }
 }
 

@@ -525,6 +525,11 @@ impl Hold {
 impl Operation for Hold {
     type Reply = ();
 
+    /// It is the line's own, and counts for none of its bounds.
+    fn weight(&self) -> usize {
+        0
+    }
+
     fn prepare(&mut self, _: &Minter) -> Result<()> {
         let node = {
             let state = self.lease.state();
@@ -582,6 +587,11 @@ impl Release {
 
 impl Operation for Release {
     type Reply = ();
+
+    /// It is the line's own, and counts for none of its bounds.
+    fn weight(&self) -> usize {
+        0
+    }
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
         if self.node.is_none() {

@@ -20,7 +20,7 @@ use super::lease::Lease;
 use super::pending::{Pending, pending};
 use crate::error::{Code, Error, Result};
 use crate::id::mint::Refusal;
-use entry::Flight;
+use entry::{Ended, Flight};
 use node::Node;
 use redis::Value;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,17 +43,34 @@ pub(crate) struct Line {
     recovering: bool,
     /// The node that ids are minted with.
     node: Node,
+    /// How many operations may be on their way at once: few, while one of them is suspected of breaking connections.
+    window: usize,
+    /// Nothing is sent before that instant, since the server cannot serve, for that reason.
+    paused: Option<(Instant, Error)>,
     next: u64,
     weight: usize,
-    max_weight: usize,
+    bytes: usize,
+    bounds: Bounds,
     closed: Option<Error>,
     /// Everything was given up; what is in hand follows when it comes back.
     given_up: Option<Error>,
 }
 
+/// Until what is on a line has more than so much, it takes operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Commands.
+    pub(crate) weight: usize,
+    /// Bytes for sending.
+    pub(crate) bytes: usize,
+}
+
+/// How often an operation may be the only one on its way when the connection breaks.
+const BREAKS: u32 = 3;
+
 impl Line {
-    /// A line that takes operations until those on it have more than `max_weight` commands.
-    pub(crate) fn new(max_weight: usize) -> Self {
+    /// A line that takes operations until those on it are over the bounds.
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
             fresh: VecDeque::new(),
             again: BTreeMap::new(),
@@ -61,17 +78,20 @@ impl Line {
             in_hand: 0,
             recovering: false,
             node: Node::default(),
+            window: usize::MAX,
+            paused: None,
             next: node::FIRST + 1,
             weight: 0,
-            max_weight,
+            bytes: 0,
+            bounds,
             closed: None,
             given_up: None,
         }
     }
 
     /// A line whose ids are minted under a lease, given back when the line ends where it `releases`.
-    pub(crate) fn leasing(max_weight: usize, lease: Arc<Lease>, releases: bool) -> Self {
-        Self { node: Node::new(lease, releases), ..Self::new(max_weight) }
+    pub(crate) fn leasing(bounds: Bounds, lease: Arc<Lease>, releases: bool) -> Self {
+        Self { node: Node::new(lease, releases), ..Self::new(bounds) }
     }
 
     /// Puts an operation at the end of the line.
@@ -92,7 +112,7 @@ impl Line {
         deadline: Instant,
     ) -> Result<(u64, Pending<O::Reply>)> {
         self.check_open()?;
-        let (waiting, bound) = (self.weight, self.max_weight);
+        let (waiting, bound) = (self.weight, self.bounds.weight);
         if waiting >= bound {
             return Err(Error::new(
                 Code::Overloaded,
@@ -101,28 +121,45 @@ impl Line {
                 ),
             ));
         }
-        let weight = operation.weight();
+        let (size, waiting, bound) = (operation.bytes(), self.bytes, self.bounds.bytes);
+        // What is over the bound by itself would never find room, so it is taken where nothing else waits.
+        if waiting > 0 && waiting.saturating_add(size) > bound {
+            return Err(Error::new(
+                Code::Overloaded,
+                format!(
+                    "{waiting} bytes are waiting for their answers already and this call has {size}, the client's bound is \
+                     {bound}"
+                ),
+            ));
+        }
         let (promise, answer) = pending();
         let age = self.next;
-        self.weight += weight;
-        self.fresh.push_back(Entry::new(age, weight, deadline, operation, promise));
+        let entry = Entry::new(age, deadline, operation, promise);
+        self.weight += entry.weight;
+        self.bytes += entry.bytes;
+        self.fresh.push_back(entry);
         self.next += 1;
         Ok((age, answer))
     }
 
     /// Hands out what is to be sent next, about `max` commands, in its order.
-    pub(crate) fn take(&mut self, max: usize) -> Vec<Entry> {
+    pub(crate) fn take(&mut self, max: Bounds) -> Vec<Entry> {
         let mut taken = Vec::new();
+        let room = self.window.saturating_sub(self.flight.len());
+        if self.paused_until().is_some() {
+            return taken;
+        }
         if self.recovering {
             if !self.flight.is_empty() {
                 return taken;
             }
-            taken.extend(self.again.extract_if(.., |_, entry| entry.lost).map(|(_, entry)| entry));
+            let lost = self.again.extract_if(.., |_, entry| entry.lost).map(|(_, entry)| entry);
+            taken.extend(lost.take(room));
             self.recovering = !taken.is_empty();
         }
         if !self.recovering {
-            let mut commands = 0;
-            while commands < max {
+            let (mut commands, mut bytes) = (0, 0);
+            while commands < max.weight && bytes < max.bytes && taken.len() < room {
                 // What mints waits for the lease, and what stands behind it waits with it.
                 if self.node.is_held() && self.next_entry().is_some_and(|entry| entry.task.mints()) {
                     break;
@@ -130,6 +167,7 @@ impl Line {
                 let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
                 let Some(entry) = next else { break };
                 commands += entry.weight;
+                bytes += entry.bytes;
                 taken.push(entry);
             }
         }
@@ -149,13 +187,13 @@ impl Line {
 
     /// Counts as on their way what was handed out by [`Line::take`].
     pub(crate) fn sent(&mut self, outgoing: Outgoing) -> Abandoned {
-        let Outgoing { flights, held, ended, weight_of_ended } = outgoing;
-        self.in_hand -= flights.len() + held.len() + ended;
-        self.weight -= weight_of_ended;
+        let Outgoing { flights, held, ended } = outgoing;
+        self.in_hand -= flights.len() + held.len() + ended.count;
+        self.release(&ended);
         let mut abandoned = self.node_answered();
         for entry in held {
             if self.node.is_without() {
-                self.weight -= entry.weight;
+                self.release(&Ended::of(&entry));
                 abandoned.0.push((entry, Refusal::NoLease.error()));
                 continue;
             }
@@ -185,14 +223,24 @@ impl Line {
         }
         let Flight { entry, replies, .. } = self.flight.pop_front()?;
         self.in_hand += usize::from(entry.is_some());
-        Some(Answered { entry: entry?, replies })
+        Some(Answered { entry: entry?, replies, hopeless: false })
     }
 
     /// Takes back what was handed out by [`Line::answer`].
     pub(crate) fn settle(&mut self, settled: Settled) -> Abandoned {
-        let Settled { again, ended, weight_of_ended, .. } = settled;
-        self.in_hand -= again.len() + ended;
-        self.weight -= weight_of_ended;
+        let ended = settled.ended.count;
+        let abandoned = self.put_back(settled);
+        if self.window < usize::MAX && ended > 0 {
+            // As many more are trusted, and all where no suspect is left.
+            self.window = if self.is_suspicious() { self.window.saturating_add(ended) } else { usize::MAX };
+        }
+        abandoned
+    }
+
+    fn put_back(&mut self, settled: Settled) -> Abandoned {
+        let Settled { again, ended, .. } = settled;
+        self.in_hand -= again.len() + ended.count;
+        self.release(&ended);
         let mut abandoned = self.node_answered();
         for entry in again {
             match &self.given_up {
@@ -206,25 +254,71 @@ impl Line {
     /// Looks whether the node lease was answered; where it was refused, what waits for it is given up.
     fn node_answered(&mut self) -> Abandoned {
         match self.node.answered() {
-            Some(why) => self.give_up(|entry| entry.task.mints(), |_| why.clone()),
+            Some(why) => self.give_up(|entry| entry.task.mints(), |_, _| why.clone()),
             None => Abandoned::default(),
         }
     }
 
-    /// The connection broke: hands out what was on its way, which goes back by [`Line::recover`] before anything is taken.
-    pub(crate) fn broken(&mut self) -> Lost {
+    fn release(&mut self, ended: &Ended) {
+        self.weight -= ended.weight;
+        self.bytes -= ended.bytes;
+    }
+
+    /// Whether anything on the line was on its way when a connection broke.
+    fn is_suspicious(&self) -> bool {
+        let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
+        flight.chain(self.again.values()).any(|entry| entry.breaks > 0)
+    }
+
+    /// The connection broke, for that reason, after so many bytes had left: hands out what was on its way, which goes back by
+    /// [`Line::recover`] before anything is taken.
+    ///
+    /// Something among it may have broken the connection, and would break the next one too. So from the second time on fewer
+    /// are on their way at once, until the guilty one is alone, and that one is given up; the others get their answers.
+    pub(crate) fn broken(&mut self, left: u64, why: &Error) -> Lost {
         self.node.broken();
-        let lost: Vec<Entry> =
-            mem::take(&mut self.flight).into_iter().filter_map(|flight| flight.entry).collect();
-        self.in_hand += lost.len();
-        Lost(lost)
+        let (sent, unsent): (Vec<Flight>, Vec<Flight>) =
+            mem::take(&mut self.flight).into_iter().partition(|flight| flight.begins < left);
+        let (alone, count) = (sent.len() == 1, sent.len());
+        let again = |flight: &Flight| flight.entry.as_ref().is_some_and(|entry| entry.breaks > 0);
+        if sent.iter().any(again) {
+            self.window = (self.window.min(count) / 4).max(1);
+        }
+        let mut lost = Lost::new(why.clone());
+        for Flight { entry, replies, .. } in sent {
+            let Some(mut entry) = entry else { continue };
+            entry.breaks += 1;
+            let hopeless = alone && entry.breaks >= BREAKS;
+            lost.sent.push(Answered { entry, replies, hopeless });
+        }
+        lost.unsent.extend(unsent.into_iter().filter_map(|flight| flight.entry));
+        self.in_hand += lost.sent.len() + lost.unsent.len();
+        lost
     }
 
     /// Takes back what was lost: it is asked after before anything else is sent.
     pub(crate) fn recover(&mut self, lost: Settled) -> Abandoned {
-        let abandoned = self.settle(lost);
+        let abandoned = self.put_back(lost);
         self.recovering = self.again.values().any(|entry| entry.lost);
+        if !self.is_suspicious() {
+            self.window = usize::MAX;
+        }
         abandoned
+    }
+
+    /// The server cannot serve, for that reason: nothing is sent before that instant. What is due before is `unavailable`.
+    pub(crate) fn pause(&mut self, until: Instant, why: Error) {
+        self.paused = Some((until, why));
+    }
+
+    /// When sending goes on, while it is paused.
+    pub(crate) fn paused_until(&self) -> Option<Instant> {
+        self.paused.as_ref().map(|(until, _)| *until)
+    }
+
+    /// Goes on with sending where the pause is over.
+    pub(crate) fn resume(&mut self, now: Instant) {
+        self.paused.take_if(|(until, _)| *until <= now);
     }
 
     /// Whether something is to be sent now.
@@ -236,9 +330,10 @@ impl Line {
         waits && !blocked
     }
 
-    /// Whether nothing waits and nothing is on its way.
+    /// Whether nothing waits, and nothing is on its way that anyone waits for.
     pub(crate) fn is_empty(&self) -> bool {
-        self.in_hand == 0 && self.fresh.is_empty() && self.again.is_empty() && self.flight.is_empty()
+        let flying = self.flight.iter().any(|flight| flight.entry.is_some());
+        self.in_hand == 0 && self.fresh.is_empty() && self.again.is_empty() && !flying
     }
 
     /// Whether nothing is left to do, and nothing will come.
@@ -254,41 +349,54 @@ impl Line {
         entries.filter(|entry| entry.age != node::FIRST).map(|entry| entry.deadline).min()
     }
 
-    /// Gives up what is past its deadline, for the reason given.
+    /// Gives up what is past its deadline, for the reason given; what waits for a server that cannot serve, for that one.
     pub(crate) fn expire(&mut self, now: Instant, why: impl Fn() -> Error) -> Abandoned {
+        self.resume(now);
         let refusal = self.node.refusal();
-        let why = |entry: &Entry| refusal.clone().filter(|_| entry.task.mints()).unwrap_or_else(&why);
-        self.give_up(|entry| entry.deadline <= now, why)
+        self.give_up(
+            |entry| entry.deadline <= now,
+            |entry, refused| {
+                let refusal = refusal.clone().filter(|_| entry.task.mints());
+                refusal.or_else(|| refused.cloned()).unwrap_or_else(&why)
+            },
+        )
     }
 
-    /// Gives up what was never sent, for the reason given: the server refuses the client. What was sent goes on being
-    /// asked after until its deadline, since the client may be taken again and its outcome is open.
+    /// Gives up what waits, for the reason given: the server refuses the client. A write that was sent waits on, since the
+    /// client may be taken again and what became of it can be found out then.
     pub(crate) fn refuse(&mut self, why: impl Fn() -> Error) -> Abandoned {
-        self.give_up(|entry| !entry.lost, |_| why())
+        self.give_up(|entry| !entry.task.finds_out(), |_, _| why())
     }
 
     /// Gives up one operation, whose caller does not wait any longer.
     pub(crate) fn cancel(&mut self, age: u64, why: &Error) -> Abandoned {
-        self.give_up(|entry| entry.age == age, |_| why.clone())
+        self.give_up(|entry| entry.age == age, |_, _| why.clone())
     }
 
-    fn give_up(&mut self, which: impl Fn(&Entry) -> bool, why: impl Fn(&Entry) -> Error) -> Abandoned {
+    /// The reason is made for an operation, from that for which the server could not serve, where that is what it waits for.
+    fn give_up(
+        &mut self,
+        which: impl Fn(&Entry) -> bool,
+        why: impl Fn(&Entry, Option<&Error>) -> Error,
+    ) -> Abandoned {
         let mut gone: Vec<Entry> = Vec::new();
         let fresh = mem::take(&mut self.fresh);
         for entry in fresh {
             if which(&entry) { gone.push(entry) } else { self.fresh.push_back(entry) }
         }
         gone.extend(self.again.extract_if(.., |_, entry| which(entry)).map(|(_, entry)| entry));
+        let here = gone.len();
         gone.extend(self.flight.iter_mut().filter_map(|flight| flight.entry.take_if(|entry| which(entry))));
-        self.weight -= gone.iter().map(|entry| entry.weight).sum::<usize>();
-        Abandoned(
-            gone.into_iter()
-                .map(|entry| {
-                    let why = why(&entry);
-                    (entry, why)
-                })
-                .collect(),
-        )
+        let mut ended = Ended::default();
+        gone.iter().for_each(|entry| ended.count(entry));
+        self.release(&ended);
+        let paused = self.paused.as_ref().map(|(_, why)| why);
+        let why = |(place, entry): (usize, Entry)| {
+            let refused = entry.refused.as_ref().or(paused).filter(|_| place < here);
+            let why = why(&entry, refused);
+            (entry, why)
+        };
+        Abandoned(gone.into_iter().enumerate().map(why).collect())
     }
 
     /// Fails as [`Line::close`] was told where it is closed.
@@ -308,7 +416,7 @@ impl Line {
 
     /// Gives up everything, and answers how many operations that were.
     pub(crate) fn abandon(&mut self, why: &Error) -> (usize, Abandoned) {
-        let abandoned = self.give_up(|_| true, |_| why.clone());
+        let abandoned = self.give_up(|_| true, |_, _| why.clone());
         self.flight.clear();
         self.recovering = false;
         self.given_up = Some(why.clone());

@@ -11,6 +11,7 @@ pub(crate) mod minter;
 pub(crate) mod monitor;
 #[cfg(test)]
 mod monitor_tests;
+pub(crate) mod one_answer;
 pub(crate) mod pending;
 pub(crate) mod server_clock;
 pub(crate) mod wakers;
@@ -87,13 +88,39 @@ pub trait Operation: Send + 'static {
         Step::Again
     }
 
+    /// The connection broke after the answers to the first commands of this round had come, and before the others came.
+    ///
+    /// An operation that only reads asks for all of it again.
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        drop(replies);
+        self.lost()
+    }
+
+    /// The connection broke, or its time was over, before any byte of the commands of this round had left: none of them was
+    /// carried out, and they are sent again.
+    fn unsent(&mut self) {}
+
     /// Gives up, for the reason given.
+    ///
+    /// With [`Code::Unavailable`](crate::Code::Unavailable) nothing is on its way: the last answer was given to `unavailable`.
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(why)
+    }
+
+    /// Whether it has been sent and still finds out what became of it, so that ending it early would leave that unknown.
+    ///
+    /// It waits for its deadline even while the server refuses the client.
+    fn finds_out(&self) -> bool {
+        false
     }
 
     /// How many commands it may need at once: its share of the client's bound.
     fn weight(&self) -> usize {
         1
+    }
+
+    /// How many bytes it holds for sending: its share of the client's bound in bytes. What is always short counts as nothing.
+    fn bytes(&self) -> usize {
+        0
     }
 }

@@ -4,6 +4,7 @@ use crate::error::{Code, Error, Result};
 use std::fmt;
 use std::future::Future;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -66,13 +67,13 @@ impl<T> Pending<T> {
     /// Has the answer given to a function, for callers that are no Rust futures.
     ///
     /// It runs on the thread that reads the answer, so it must be short and must not wait; where the answer is there
-    /// already, it runs at once on the caller's own thread.
+    /// already, it runs at once on the caller's own thread. A panic in it ends nothing but itself.
     pub fn on_complete(self, callback: impl FnOnce(Result<T>) + Send + 'static) {
         let mut state = self.0.state();
         match mem::replace(&mut *state, State::Taken) {
             State::Answered(answer) => {
                 drop(state);
-                callback(answer);
+                let _ = catch_unwind(AssertUnwindSafe(|| callback(answer)));
             }
             State::Waiting(_) => *state = State::Calling(Box::new(callback)),
             // An answer that `try_take` took has no second taker.
@@ -133,7 +134,8 @@ impl<T> Promise<T> {
             }
             State::Calling(callback) => {
                 drop(state);
-                callback(answer);
+                // It runs on the thread that all callers wait for. The panic hook has told of it; it ends only itself.
+                let _ = catch_unwind(AssertUnwindSafe(|| callback(answer)));
             }
             other => *state = other,
         }
@@ -176,6 +178,14 @@ mod tests {
 
         Pending::ready(Ok(3)).on_complete(move |answer| sender.send(answer).unwrap());
         assert_eq!(receiver.try_recv().unwrap(), Ok(3));
+    }
+
+    #[test]
+    fn a_callback_that_panics_does_not_reach_whoever_gives_the_answer() {
+        let (promise, waiting) = pending::<()>();
+        waiting.on_complete(|_| panic!("as a test wants it"));
+        promise.answer(Ok(()));
+        Pending::ready(Ok(())).on_complete(|_| panic!("as a test wants it"));
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::io::{self, ErrorKind};
 /// How much room there is at least for what comes in next.
 const ROOM: usize = 32 * 1024;
 
+/// How much memory is kept for what comes in, once all that came in was read.
+const KEPT: usize = 256 * 1024;
+
 /// How deep a reply may be nested.
 const DEPTH: usize = 64;
 
@@ -86,7 +89,10 @@ impl Decoder {
                 }
             };
             loop {
-                let Some(mut list) = self.open.pop() else { return Ok(Some(value)) };
+                let Some(mut list) = self.open.pop() else {
+                    self.shrink();
+                    return Ok(Some(value));
+                };
                 list.items.push(value);
                 list.missing -= 1;
                 if list.missing > 0 {
@@ -97,6 +103,20 @@ impl Decoder {
             }
         }
         Ok(None)
+    }
+
+    /// A long reply needs much memory, and the next ones do not.
+    fn shrink(&mut self) {
+        if self.start == self.end && self.buffer.len() > KEPT {
+            self.buffer = Vec::new();
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// How much memory there is for what comes in.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
     }
 
     /// A message of a channel, where the next reply is one and whole: the channel, and what was published.
@@ -307,6 +327,24 @@ mod tests {
         let data = vec![Value::BulkString(b"c".to_vec()), Value::BulkString(b"x".to_vec())];
         assert_eq!(decoder.next().unwrap(), Some(Value::Push { kind: PushKind::Message, data }));
         assert!(decoder.message().unwrap().is_some());
+    }
+
+    #[test]
+    fn a_long_reply_leaves_no_memory_behind() {
+        let mut decoder = Decoder::new();
+        let text = vec![b'x'; 20 << 20];
+        for _ in 0..2 {
+            decoder.put(format!("*1\r\n${}\r\n", text.len()).as_bytes());
+            decoder.put(&text);
+            assert_eq!(decoder.next().unwrap(), None);
+            // Another reply behind it keeps the memory until it was read too.
+            decoder.put(b"\r\n+OK\r\n");
+            assert_eq!(decoder.next().unwrap(), Some(Value::Array(vec![Value::BulkString(text.clone())])));
+            assert_eq!(decoder.next().unwrap(), Some(Value::Okay));
+            assert!(decoder.capacity() <= KEPT, "{} bytes", decoder.capacity());
+        }
+        decoder.put(b"+OK\r\n");
+        assert_eq!(decoder.next().unwrap(), Some(Value::Okay));
     }
 
     #[test]

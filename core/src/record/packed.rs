@@ -10,6 +10,8 @@ use std::fmt;
 pub struct Packed {
     bytes: Vec<u8>,
     count: usize,
+    /// How many bytes there were before those that are kept.
+    dropped: u64,
 }
 
 impl Packed {
@@ -36,11 +38,32 @@ impl Packed {
         self.count += other.count;
     }
 
+    /// Where the next command begins, counted in bytes from the very first.
+    pub(crate) fn position(&self) -> u64 {
+        self.dropped + self.bytes.len() as u64
+    }
+
     /// Forgets all commands, and keeps that much memory for the next.
     pub(crate) fn clear(&mut self, kept: usize) {
+        self.dropped = self.position();
         self.bytes.clear();
         self.bytes.shrink_to(kept);
         self.count = 0;
+    }
+
+    /// Forgets that many bytes at the front, which have left, and keeps not much more memory than the rest needs.
+    pub(crate) fn drop_front(&mut self, bytes: usize) {
+        self.bytes.drain(..bytes);
+        self.dropped += bytes as u64;
+        if self.bytes.capacity() / 4 > self.bytes.len() {
+            self.bytes.shrink_to(2 * self.bytes.len());
+        }
+    }
+
+    /// How much memory it has.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The commands as they were given, for tests.

@@ -48,6 +48,11 @@ pub(crate) fn unavailable(reply: &Value) -> Option<Error> {
     states.contains(&error.code()).then(|| refused(error))
 }
 
+/// Whether a server refused to write because it is no primary any more.
+pub(crate) fn is_demoted(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "READONLY")
+}
+
 /// What a user may not do inside a script has no code word of its own on some servers, the first text from Valkey and the
 /// second from Redis.
 fn is_lack_of_permission(details: &str) -> bool {

@@ -51,6 +51,14 @@ impl Operation for Append {
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         Err(self.record.abandon(&self.key, why))
     }
+
+    fn finds_out(&self) -> bool {
+        self.record.finds_out()
+    }
+
+    fn bytes(&self) -> usize {
+        self.record.size()
+    }
 }
 
 /// A record on its way into a stream.
@@ -87,6 +95,11 @@ impl Appending {
     /// Whether its id is minted when it is sent.
     pub(crate) fn mints(&self) -> bool {
         self.id.is_none()
+    }
+
+    /// The bytes of its names and values.
+    pub(crate) fn size(&self) -> usize {
+        self.fields.size()
     }
 
     pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {
@@ -142,9 +155,18 @@ impl Appending {
     pub(crate) fn abandon(&self, key: &Key, why: Error) -> Error {
         match self.id {
             Some(id) if self.question == Question::Top => refused(key, id, None),
+            // What the server refused last, it did not append.
+            Some(_) if self.question == Question::Append && why.code() == Code::Unavailable => {
+                why.about(&**key)
+            }
             Some(id) => self.unknown(key, id, why.message()),
             None => why.about(&**key),
         }
+    }
+
+    /// Whether an answer was lost that is being asked after.
+    pub(crate) fn finds_out(&self) -> bool {
+        self.resent || self.question != Question::Append
     }
 
     fn unknown(&self, key: &Key, id: EventId, why: &str) -> Error {

@@ -191,8 +191,16 @@ impl<R: Send + 'static> Operation for AppendSequenced<R> {
         Err(if self.candidates.is_empty() { why.about(&*self.key) } else { self.unknown(why.message()) })
     }
 
+    fn finds_out(&self) -> bool {
+        !self.candidates.is_empty()
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
     }
 }
 

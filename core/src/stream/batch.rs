@@ -54,15 +54,18 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
+        let mut any = self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if !record.mints()));
         for slot in &mut self.records {
-            if let Slot::Open(record) = slot
-                && let Err(error) = record.prepare(minter)
-            {
+            let Slot::Open(record) = slot else { continue };
+            match record.prepare(minter) {
+                Ok(()) => any = true,
                 // Without a node the batch waits as a whole.
-                if error.code() == Code::NodeLeaseLost {
-                    return Err(error);
+                Err(error) if error.code() == Code::NodeLeaseLost => return Err(error),
+                // As long as there is no id, all of it can be tried again.
+                Err(error) if error.code() == Code::ClockAhead && !any => {
+                    return Err(error.about(&*self.key));
                 }
-                *slot = Slot::Done(Err(error.about(&*self.key)));
+                Err(error) => *slot = Slot::Done(Err(error.about(&*self.key))),
             }
         }
         // A batch of which nothing is left would send nothing and wait for ever.
@@ -117,7 +120,16 @@ impl Operation for AppendBatch {
         Ok(self.take_results())
     }
 
+    fn finds_out(&self) -> bool {
+        self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if record.finds_out()))
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        let size = |slot: &Slot| if let Slot::Open(record) = slot { record.size() } else { 0 };
+        self.records.iter().map(size).sum()
     }
 }

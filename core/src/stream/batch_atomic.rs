@@ -189,7 +189,15 @@ impl Operation for AppendBatchAtomic {
         Err(if self.ids.is_empty() { why.about(&*self.key) } else { self.unknown(why.message()) })
     }
 
+    fn finds_out(&self) -> bool {
+        !self.ids.is_empty()
+    }
+
     fn weight(&self) -> usize {
         self.records.len()
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Fields::size).sum()
     }
 }

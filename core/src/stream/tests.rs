@@ -7,12 +7,12 @@ use super::Key;
 use super::append::Append;
 use super::batch::AppendBatch;
 use crate::clock::Clock;
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
 use crate::id::mint::Mint;
 use crate::keyspace::Keyspace;
-use crate::operation::line::{Line, Outgoing, Settled};
+use crate::operation::line::{Bounds, Line, Outgoing, Settled};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Pending;
 use crate::record::Fields;
@@ -104,7 +104,7 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         Self {
-            line: Line::new(1_000),
+            line: Line::new(Bounds { weight: 1_000, bytes: usize::MAX }),
             minter: Minter::new(Clock::system(), Some(Mint::new(900).unwrap()), None),
             model: Model::default(),
             late: Vec::new(),
@@ -131,7 +131,11 @@ impl Bench {
 
     fn exchange(&mut self, sent: usize, seen: usize, heard: usize, late: bool) {
         let mut commands = Packed::default();
-        let outgoing = Outgoing::prepare(self.line.take(sent), &self.minter, &mut commands);
+        let outgoing = Outgoing::prepare(
+            self.line.take(Bounds { weight: sent, bytes: usize::MAX }),
+            &self.minter,
+            &mut commands,
+        );
         self.line.sent(outgoing).tell();
         let commands = commands.unpacked();
         // A new connection's first command may be seen before the last bytes of the old one.
@@ -148,7 +152,7 @@ impl Bench {
         let answered = heard.filter_map(|reply| self.line.answer(reply)).collect();
         self.line.settle(Settled::read(answered)).tell();
         if !whole {
-            let lost = self.line.broken().ask();
+            let lost = self.line.broken(u64::MAX, &Error::new(Code::Disconnected, "closed")).ask();
             self.line.recover(lost).tell();
             if late {
                 self.late = commands.into_iter().skip(seen).collect();

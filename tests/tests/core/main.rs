@@ -21,7 +21,9 @@ mod pages;
 mod read;
 mod sequenced;
 mod sequencer_law;
+mod setup;
 mod tail;
+mod tls_rotation;
 mod trim;
 mod writers;
 

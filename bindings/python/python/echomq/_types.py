@@ -34,6 +34,7 @@ class Options(TypedDict, total=False):
     client_name: str | None
     node_id: int | None
     timeout: timedelta | int | None
+    connect: Literal["wait", "lazy", "once"] | None
     connect_timeout: timedelta | int | None
     reconnect_min: timedelta | int | None
     reconnect_max: timedelta | int | None

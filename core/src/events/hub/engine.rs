@@ -5,7 +5,7 @@ use super::heartbeat::{Heartbeat, Pulse};
 use super::incoming::Incoming;
 use super::state::tell;
 use crate::connection::backoff::Backoff;
-use crate::connection::door::{Door, closed};
+use crate::connection::door::{Door, closed, demoted, silent};
 use crate::connection::link::Link;
 use crate::connection::settings::Settings;
 use crate::connection::shared::{Attendance, Shared};
@@ -16,7 +16,7 @@ use crate::record::packed::Packed;
 use crate::record::reply;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::time::{sleep, sleep_until};
 
 /// Listens until nobody does any longer.
@@ -58,13 +58,11 @@ impl Engine {
     /// Listens until nobody does any longer, or there is no way on.
     async fn listen(&mut self) -> Option<Error> {
         let settings = self.settings.clone();
-        let new_backoff = || Backoff::new(settings.reconnect_min, settings.reconnect_max);
-        let mut backoff = new_backoff();
+        let mut backoff = Backoff::new(settings.reconnect_min, settings.reconnect_max);
         loop {
             let error = match self.unless_finished(Link::open(&settings)).await? {
                 Ok(link) => {
-                    backoff = new_backoff();
-                    match Connection::new(self.inner.clone(), link, &settings).serve().await {
+                    match Connection::new(self.inner.clone(), link, &settings).serve(&mut backoff).await {
                         End::Finished => return None,
                         End::Broken(error) => error,
                     }
@@ -129,15 +127,24 @@ impl<'a> Connection<'a> {
     }
 
     /// Listens until the connection breaks or nobody listens any longer.
-    async fn serve(mut self) -> End {
+    async fn serve(mut self, backoff: &mut Backoff) -> End {
         let mut heartbeat = Heartbeat::new(self.settings.heartbeat, Instant::now());
         let mut incoming = Vec::new();
+        let mut heard = self.link.heard();
         loop {
+            // A long message that arrives steadily is a sign of life before it is whole.
+            if heard < self.link.heard() {
+                heard = self.link.heard();
+                heartbeat.heard(heard);
+            }
             if self.inner.monitor.with(|state| state.take_attention()) {
                 if self.inner.monitor.with(|state| state.ends()) {
                     return End::Finished;
                 }
                 self.adjust();
+            }
+            if !self.link.opened().is_current() {
+                return End::Broken(demoted(self.settings));
             }
             match heartbeat.look(Instant::now()) {
                 Pulse::Fine => {}
@@ -153,6 +160,8 @@ impl<'a> Connection<'a> {
                 exchanged = self.link.exchange_with(|decoder| Incoming::take(decoder, &mut incoming)) => match exchanged {
                     Ok(()) => {
                         heartbeat.heard(Instant::now());
+                        // To be greeted is no answer: a server that hangs up then is given rest.
+                        backoff.reset();
                         incoming.drain(..).for_each(|incoming| self.take_in(incoming));
                     }
                     Err(error) => return End::Broken(failure(&self.settings.endpoint, &error)),
@@ -229,9 +238,4 @@ impl<'a> Connection<'a> {
 
 fn command(name: &str, channel: &str, commands: &mut Packed) {
     commands.command(2).arg(name).arg(channel);
-}
-
-fn silent(settings: &Settings, silent_for: Duration) -> Error {
-    Error::new(Code::Disconnected, format!("the server was silent for {} ms", silent_for.as_millis()))
-        .about(settings.endpoint.to_string())
 }

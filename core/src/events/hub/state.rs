@@ -1,6 +1,7 @@
 //! Which channels are wanted, and by whom. It does no I/O.
 
 use super::Sink;
+use crate::connection::outage::is_told;
 use crate::error::Error;
 use crate::events::Channel;
 use crate::events::event::Event;
@@ -64,6 +65,11 @@ impl Subscription {
             hold.cut_off = cut_off;
             hold.notices.post(notice.clone());
         }
+    }
+
+    /// Tells those that were told that they are cut off why they still are.
+    fn tell_more(&self, notice: &Notice) {
+        self.holds.iter().filter(|hold| hold.cut_off).for_each(|hold| hold.notices.post(notice.clone()));
     }
 
     /// There is no way on: why, for each hold.
@@ -181,9 +187,14 @@ impl State {
     /// There is no connection: every channel is to be subscribed to again.
     pub(super) fn disconnected(&mut self, error: Error) {
         self.connected = false;
+        let before = self.error.as_ref().map(Error::code);
+        let is_another_reason = is_told(error.code()) && before != Some(error.code());
+        let notice = Notice::of_error(NoticeKind::Disconnected, &error);
         for subscription in self.channels.values_mut() {
             if mem::take(&mut subscription.confirmed) {
-                subscription.tell(true, &Notice::of_error(NoticeKind::Disconnected, &error));
+                subscription.tell(true, &notice);
+            } else if is_another_reason {
+                subscription.tell_more(&notice);
             }
         }
         self.error = Some(error);
@@ -329,6 +340,9 @@ mod tests {
             state.disconnected(error(Code::Disconnected));
             state.disconnected(error(Code::Timeout));
             assert_eq!(told(&board), [(NoticeKind::Disconnected, Some(Code::Disconnected))]);
+            state.disconnected(error(Code::Auth));
+            state.disconnected(error(Code::Auth));
+            assert_eq!(told(&board), [(NoticeKind::Disconnected, Some(Code::Auth))]);
             assert!(!state.status(&a, first).connected && state.status(&a, first).error.is_some());
             let late = Board::new();
             state.hold(&a, late.clone());

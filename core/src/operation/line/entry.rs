@@ -16,22 +16,29 @@ use std::time::Instant;
 pub(crate) struct Entry {
     pub(super) age: u64,
     pub(super) weight: usize,
+    pub(super) bytes: usize,
     pub(super) deadline: Instant,
     /// Was on its way when a connection broke.
     pub(super) lost: bool,
+    /// What was sent last asks after what was lost.
+    asking: bool,
+    /// How often it was on its way when a connection broke.
+    pub(super) breaks: u32,
+    /// Why the server could not serve it when it was sent last.
+    pub(super) refused: Option<Error>,
     pub(super) task: Box<dyn Task>,
 }
 
 impl Entry {
     pub(super) fn new<O: Operation>(
         age: u64,
-        weight: usize,
         deadline: Instant,
         operation: O,
         promise: Promise<O::Reply>,
     ) -> Self {
+        let (weight, bytes) = (operation.weight(), operation.bytes());
         let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
-        Self { age, weight, deadline, lost: false, task }
+        Self { age, weight, bytes, deadline, lost: false, asking: false, breaks: 0, refused: None, task }
     }
 }
 
@@ -41,6 +48,28 @@ pub(crate) struct Flight {
     pub(super) entry: Option<Entry>,
     pub(super) replies: Vec<Value>,
     pub(super) expected: usize,
+    /// Where its commands begin in what is sent on the connection.
+    pub(super) begins: u64,
+}
+
+/// Entries that ended, and what they had counted for.
+#[derive(Default)]
+pub(super) struct Ended {
+    pub(super) count: usize,
+    pub(super) weight: usize,
+    pub(super) bytes: usize,
+}
+
+impl Ended {
+    pub(super) fn of(entry: &Entry) -> Self {
+        Self { count: 1, weight: entry.weight, bytes: entry.bytes }
+    }
+
+    pub(super) fn count(&mut self, entry: &Entry) {
+        self.count += 1;
+        self.weight += entry.weight;
+        self.bytes += entry.bytes;
+    }
 }
 
 /// Entries that were taken, and whose commands are made.
@@ -48,9 +77,8 @@ pub(crate) struct Outgoing {
     pub(super) flights: Vec<Flight>,
     /// Those for which no id can be made now, and those behind them.
     pub(super) held: Vec<Entry>,
-    /// How many ended instead, because no id could be made for them.
-    pub(super) ended: usize,
-    pub(super) weight_of_ended: usize,
+    /// Those that ended instead, because no id could be made for them.
+    pub(super) ended: Ended,
 }
 
 impl Outgoing {
@@ -62,25 +90,22 @@ impl Outgoing {
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
         let flights = Vec::with_capacity(entries.len());
-        let mut outgoing = Self { flights, held: Vec::new(), ended: 0, weight_of_ended: 0 };
+        let mut outgoing = Self { flights, held: Vec::new(), ended: Ended::default() };
         for mut entry in entries {
             if !outgoing.held.is_empty() {
                 outgoing.held.push(entry);
                 continue;
             }
-            let before = commands.count();
+            let (before, begins) = (commands.count(), commands.position());
             match entry.task.send(minter, commands) {
                 Sending::Sent => {
-                    entry.lost = false;
+                    entry.asking = std::mem::take(&mut entry.lost);
                     let expected = commands.count() - before;
                     let replies = Vec::with_capacity(expected);
-                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected });
+                    outgoing.flights.push(Flight { entry: Some(entry), replies, expected, begins });
                 }
                 Sending::Held => outgoing.held.push(entry),
-                Sending::Ended => {
-                    outgoing.ended += 1;
-                    outgoing.weight_of_ended += entry.weight;
-                }
+                Sending::Ended => outgoing.ended.count(&entry),
             }
         }
         outgoing
@@ -95,10 +120,12 @@ pub(super) enum Sending {
     Ended,
 }
 
-/// An entry that has all its answers.
+/// An entry that has all its answers, or those that came before the connection broke.
 pub(crate) struct Answered {
     pub(super) entry: Entry,
     pub(super) replies: Vec<Value>,
+    /// It broke connections by itself, and would break more.
+    pub(super) hopeless: bool,
 }
 
 /// What an entry does after its answers, or after the loss of them.
@@ -115,36 +142,47 @@ pub(super) enum After {
 pub(crate) struct Settled {
     /// Why the server could not serve, where it could not.
     pub(crate) unavailable: Option<Error>,
+    /// Whether it said that it is no primary any more.
+    pub(crate) demoted: bool,
+    /// Whether it served anything.
+    pub(crate) served: bool,
     /// Those that have more to ask.
     pub(super) again: Vec<Entry>,
-    pub(super) ended: usize,
-    pub(super) weight_of_ended: usize,
+    pub(super) ended: Ended,
 }
 
 impl Settled {
     /// Reads the answers, which wakes whoever waits for them.
     pub(crate) fn read(answered: Vec<Answered>) -> Self {
         let mut settled = Self::default();
-        for Answered { mut entry, replies } in answered {
+        for Answered { mut entry, replies, .. } in answered {
+            settled.demoted |= replies.iter().any(reply::is_demoted);
+            settled.served |= replies.iter().any(|reply| reply::unavailable(reply).is_none());
             let after = entry.task.answered(replies);
             settled.put(entry, after);
         }
         settled
     }
 
-    fn put(&mut self, entry: Entry, after: After) {
+    fn put(&mut self, mut entry: Entry, after: After) {
+        entry.refused = None;
         match after {
-            After::Ended => {
-                self.ended += 1;
-                self.weight_of_ended += entry.weight;
-            }
+            After::Ended => self.ended.count(&entry),
             After::Again => self.again.push(entry),
             After::Later(why) => {
+                let why = still_unavailable(why);
+                entry.refused = Some(why.clone());
                 self.unavailable = Some(why);
                 self.again.push(entry);
             }
         }
     }
+}
+
+/// What is said of an operation that the server could not serve until its deadline.
+fn still_unavailable(why: Error) -> Error {
+    let message = format!("the server could not serve it until the deadline: {}", why.message());
+    Error::new(Code::Unavailable, message).because(why)
 }
 
 /// Entries that are given up. Whoever waits for them is told with the line released, since it may use the client at once.
@@ -162,19 +200,45 @@ impl Abandoned {
 
 /// Entries whose answers will not come.
 #[must_use = "they go back by `Line::recover`"]
-pub(crate) struct Lost(pub(super) Vec<Entry>);
+pub(crate) struct Lost {
+    why: Error,
+    pub(super) sent: Vec<Answered>,
+    /// Those of which nothing had left.
+    pub(super) unsent: Vec<Entry>,
+}
 
 impl Lost {
+    pub(super) fn new(why: Error) -> Self {
+        Self { why, sent: Vec::new(), unsent: Vec::new() }
+    }
+
     /// Asks each what to do now, which wakes whoever waits for those that end.
     pub(crate) fn ask(self) -> Settled {
         let mut settled = Settled::default();
-        for mut entry in self.0 {
-            let after = entry.task.lost();
+        for Answered { mut entry, replies, hopeless } in self.sent {
+            let mut after = entry.task.cut(replies);
+            if hopeless && !matches!(after, After::Ended) {
+                entry.task.abandon(broke_each_time(entry.breaks, &self.why));
+                after = After::Ended;
+            }
             entry.lost = !matches!(after, After::Ended);
             settled.put(entry, after);
         }
+        for mut entry in self.unsent {
+            entry.task.unsent();
+            entry.lost = entry.asking;
+            settled.put(entry, After::Again);
+        }
         settled
     }
+}
+
+fn broke_each_time(times: u32, why: &Error) -> Error {
+    let message = format!(
+        "the connection broke each of the {times} times that this was sent, the last time with nothing else on its way: {}",
+        why.message()
+    );
+    Error::new(Code::Disconnected, message).because(why.clone())
 }
 
 /// An operation with whoever waits for it.
@@ -185,9 +249,13 @@ pub(super) trait Task: Send {
     fn mints(&self) -> bool;
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
-    /// Its answers will not come.
-    fn lost(&mut self) -> After;
+    /// Its further answers will not come.
+    fn cut(&mut self, replies: Vec<Value>) -> After;
+    /// Nothing of it had left.
+    fn unsent(&mut self);
     fn abandon(&mut self, why: Error);
+    /// Whether ending it early would leave unknown what it can still find out.
+    fn finds_out(&self) -> bool;
     /// Who waits for it, as far as it can be woken.
     fn owner(&self) -> Option<Waker>;
 }
@@ -273,19 +341,31 @@ impl<O: Operation> Task for Running<O> {
         self.step(step)
     }
 
-    fn lost(&mut self) -> After {
+    fn cut(&mut self, replies: Vec<Value>) -> After {
         if matches!(self.time, Time::Asked(..)) {
             // Nothing of its own was on its way.
             self.time = Time::NotAsked;
             return After::Again;
         }
-        let step = self.operation.lost();
+        let step = if replies.is_empty() { self.operation.lost() } else { self.operation.cut(replies) };
         self.step(step)
+    }
+
+    fn unsent(&mut self) {
+        if matches!(self.time, Time::Asked(..)) {
+            self.time = Time::NotAsked;
+            return;
+        }
+        self.operation.unsent();
     }
 
     fn abandon(&mut self, why: Error) {
         let answer = self.operation.abandon(why);
         self.end(answer);
+    }
+
+    fn finds_out(&self) -> bool {
+        self.operation.finds_out()
     }
 
     fn owner(&self) -> Option<Waker> {

@@ -85,7 +85,7 @@ impl Node {
         let (promise, pending) = pending();
         // It is set once.
         pending.on_complete(move |answered| drop(answer.set(answered)));
-        Some(Entry::new(FIRST, 0, Instant::now() + lease.time(), Hold::new(lease), promise))
+        Some(Entry::new(FIRST, Instant::now() + lease.time(), Hold::new(lease), promise))
     }
 
     /// The last entry of a line that ends.
@@ -94,7 +94,7 @@ impl Node {
         self.releases = false;
         let (promise, pending) = pending::<()>();
         drop(pending);
-        Some(Entry::new(FIRST, 0, Instant::now() + lease.time(), Release::new(lease), promise))
+        Some(Entry::new(FIRST, Instant::now() + lease.time(), Release::new(lease), promise))
     }
 
     /// Looks for the answer. What mints goes on, or fails with the error.

@@ -11,6 +11,7 @@ use std::time::Duration;
 struct Probe {
     name: &'static str,
     asking: bool,
+    bytes: usize,
 }
 
 impl Operation for Probe {
@@ -34,6 +35,14 @@ impl Operation for Probe {
         self.asking = true;
         Step::Again
     }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn most(weight: usize) -> Bounds {
+    Bounds { weight, bytes: usize::MAX }
 }
 
 struct Bench {
@@ -45,7 +54,7 @@ struct Bench {
 impl Bench {
     fn new(max_weight: usize) -> Self {
         Self {
-            line: Line::new(max_weight),
+            line: Line::new(Bounds { weight: max_weight, bytes: 1_000 }),
             minter: Minter::new(Clock::system(), None, None),
             now: Instant::now(),
         }
@@ -56,7 +65,7 @@ impl Bench {
     }
 
     fn submit_until(&mut self, name: &'static str, seconds: u64) -> Result<Pending<&'static str>> {
-        self.line.submit(Probe { name, asking: false }, self.now + Duration::from_secs(seconds))
+        self.line.submit(Probe { name, asking: false, bytes: 0 }, self.now + Duration::from_secs(seconds))
     }
 
     fn answer(&mut self, reply: Value) {
@@ -65,7 +74,12 @@ impl Bench {
     }
 
     fn broken(&mut self) {
-        let lost = self.line.broken().ask();
+        self.broken_after(u64::MAX);
+    }
+
+    /// The connection breaks when so many bytes have left.
+    fn broken_after(&mut self, left: u64) {
+        let lost = self.line.broken(left, &Error::new(Code::Disconnected, "the server closed")).ask();
         self.line.recover(lost).tell();
     }
 
@@ -77,7 +91,7 @@ impl Bench {
 
     fn take(&mut self, max: usize) -> Vec<String> {
         let mut commands = Packed::default();
-        let outgoing = Outgoing::prepare(self.line.take(max), &self.minter, &mut commands);
+        let outgoing = Outgoing::prepare(self.line.take(most(max)), &self.minter, &mut commands);
         self.line.sent(outgoing).tell();
         commands.texts()
     }
@@ -187,7 +201,7 @@ fn what_is_in_hand_when_all_is_given_up_follows() {
     let mut answers: Vec<_> = ["a", "b"].map(|name| bench.submit(name).unwrap()).into();
     bench.take(1);
     let answered = bench.line.answer(Value::Nil).unwrap();
-    let taken = bench.line.take(1);
+    let taken = bench.line.take(most(1));
     bench.line.close(why.clone());
     assert_eq!(bench.abandon(&why), 2, "both are in hand");
     assert!(!bench.line.is_finished());
@@ -199,4 +213,143 @@ fn what_is_in_hand_when_all_is_given_up_follows() {
     assert_eq!(answers[1].try_take().unwrap().unwrap_err().code(), Code::Closed);
     bench.answer(Value::Okay);
     assert!(bench.line.is_finished());
+}
+
+/// A server that closes on one certain command: its operation fails by itself, whatever is on its way with it.
+#[test]
+fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
+    const NAMES: [&str; 40] = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t",
+        "u", "v", "w", "x", "y", "z", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D",
+    ];
+    for guilty in 0..NAMES.len() {
+        // The server gives its answers before it closes, or keeps them back.
+        for answers_first in [true, false] {
+            let mut bench = Bench::new(1_000);
+            let mut answers: Vec<_> = NAMES.map(|name| bench.submit(name).unwrap()).into();
+            let (mut breaks, mut rounds) = (0, 0);
+            while !bench.line.is_empty() {
+                rounds += 1;
+                assert!(rounds < 1_000, "{guilty} is never found");
+                let taken = bench.take(1_000);
+                let closes = taken.iter().position(|command| *command == format!("SET {}", NAMES[guilty]));
+                let answered = match closes {
+                    Some(place) if answers_first => place,
+                    Some(_) => 0,
+                    None => taken.len(),
+                };
+                taken[..answered].iter().for_each(|command| {
+                    bench.answer(if command.starts_with("GET") { Value::Nil } else { Value::Okay })
+                });
+                if closes.is_some() {
+                    breaks += 1;
+                    bench.broken();
+                }
+            }
+            assert!(breaks <= 9, "{breaks} connections broke for {guilty}");
+            for (place, answer) in answers.iter_mut().enumerate() {
+                let answer = answer.try_take().unwrap();
+                assert_eq!(answer.is_ok(), place != guilty, "{place} beside {guilty}");
+            }
+            // The next ones are trusted again.
+            let _answers = ["a", "b", "c"].map(|name| bench.submit(name).unwrap());
+            assert_eq!(bench.take(10).len(), 3);
+        }
+    }
+}
+
+#[test]
+fn what_breaks_the_connection_alone_is_told_with_the_reason() {
+    let mut bench = Bench::new(10);
+    let mut answer = bench.submit("a").unwrap();
+    for _ in 0..2 {
+        bench.take(10);
+        bench.broken();
+        assert!(answer.try_take().is_none());
+    }
+    bench.take(10);
+    bench.broken();
+    let error = answer.try_take().unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::Disconnected);
+    assert_eq!(error.cause().unwrap().message(), "the server closed");
+}
+
+#[test]
+fn what_had_not_left_was_not_lost_and_is_not_suspected() {
+    let mut bench = Bench::new(10);
+    let _answers = ["a", "b", "c"].map(|name| bench.submit(name).unwrap());
+    let mut commands = Packed::default();
+    let outgoing = Outgoing::prepare(bench.line.take(most(10)), &bench.minter, &mut commands);
+    bench.line.sent(outgoing).tell();
+    // One byte of the second had left.
+    let second = 1 + commands.position() / 3;
+    bench.broken_after(second);
+    assert_eq!(bench.take(10), ["GET a", "GET b"]);
+    bench.answer(Value::Okay);
+    bench.answer(Value::Nil);
+    assert_eq!(bench.take(10), ["SET b", "SET c"]);
+}
+
+#[test]
+fn nothing_is_sent_to_a_server_that_cannot_serve_and_the_order_is_kept() {
+    let mut bench = Bench::new(10);
+    let mut first = bench.submit_until("a", 1).unwrap();
+    let mut second = bench.submit_until("b", 3).unwrap();
+    bench.take(1);
+    let busy = || {
+        Value::ServerError(match redis::parse_redis_value(b"-BUSY a script runs\r\n").unwrap() {
+            Value::ServerError(error) => error,
+            other => panic!("{other:?}"),
+        })
+    };
+    let settled = Settled::read(bench.line.answer(busy()).into_iter().collect());
+    let why = settled.unavailable.clone().unwrap();
+    bench.line.settle(settled).tell();
+    bench.line.pause(bench.now + Duration::from_millis(10), why);
+    assert_eq!(bench.take(10), [""; 0]);
+    bench.line.resume(bench.now + Duration::from_millis(9));
+    assert_eq!(bench.take(10), [""; 0]);
+    bench.line.expire(bench.now + Duration::from_secs(1), || Error::new(Code::Timeout, "late")).tell();
+    let error = first.try_take().unwrap().unwrap_err();
+    assert_eq!(error.code(), Code::Unavailable);
+    assert!(error.message().contains("BUSY a script runs"), "{error}");
+    assert_eq!(error.cause().map(Error::code), Some(Code::Unavailable));
+    bench.line.resume(bench.now + Duration::from_millis(10));
+    assert_eq!(bench.take(10), ["SET b"]);
+    bench.answer(Value::Okay);
+    assert_eq!(second.try_take().unwrap(), Ok("b"));
+}
+
+#[test]
+fn bytes_are_bounded_as_well_as_commands() {
+    let mut bench = Bench::new(10);
+    let deadline = bench.now + Duration::from_secs(60);
+    let submit = |bench: &mut Bench, bytes| {
+        bench.line.submit(Probe { name: "a", asking: false, bytes }, deadline).map(drop)
+    };
+    submit(&mut bench, 600).unwrap();
+    submit(&mut bench, 400).unwrap();
+    let refused = submit(&mut bench, 1).unwrap_err();
+    assert_eq!(refused.code(), Code::Overloaded);
+    assert!(refused.message().contains("1000 bytes"), "{refused}");
+    bench.take(10);
+    bench.answer(Value::Okay);
+    submit(&mut bench, 600).unwrap();
+    bench.answer(Value::Okay);
+    bench.take(10);
+    bench.answer(Value::Okay);
+    // One that is over the bound by itself has its turn alone.
+    submit(&mut bench, 5_000).unwrap();
+    assert_eq!(submit(&mut bench, 1).unwrap_err().code(), Code::Overloaded);
+}
+
+#[test]
+fn a_pipeline_ends_where_it_has_bytes_enough() {
+    let mut bench = Bench::new(10);
+    let deadline = bench.now + Duration::from_secs(60);
+    let _answers: Vec<_> = (0..4)
+        .map(|_| bench.line.submit(Probe { name: "a", asking: false, bytes: 200 }, deadline).unwrap())
+        .collect();
+    let take = |line: &mut Line| line.take(Bounds { weight: 10, bytes: 300 }).len();
+    assert_eq!((take(&mut bench.line), take(&mut bench.line), take(&mut bench.line)), (2, 2, 0));
 }
