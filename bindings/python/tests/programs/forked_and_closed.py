@@ -30,7 +30,7 @@ def child():
     os.closerange(3, 1_024)
     # The application has the numbers for sockets of its own, and what arrives there is for nobody else.
     pairs = [socket.socketpair() for _ in range(100)] if reuse == "reused" else []
-    for ours, theirs in pairs:
+    for _, theirs in pairs:
         theirs.send(b"for the application")
     with echomq.Client(url) as client:
         stream = client.stream("tests", name + "-child")

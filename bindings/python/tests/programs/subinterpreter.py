@@ -1,8 +1,7 @@
 """A sub-interpreter is refused, before or after the main one has loaded the package, and does the main one no harm."""
 
-import sys
-
 import _xxsubinterpreters as interpreters
+import sys
 
 if sys.argv[1] == "after":
     import echomq
