@@ -174,6 +174,13 @@ mod tests {
         assert_eq!(first, second);
     }
 
+    #[tokio::test]
+    async fn a_thread_answers_or_is_an_error() {
+        assert_eq!(on_thread("works", || 7).await, Ok(7));
+        let panics = || -> u8 { panic!("no work") };
+        assert_eq!(on_thread("panics", panics).await.unwrap_err().code(), Code::State);
+    }
+
     #[test]
     #[cfg(unix)]
     fn a_forked_child_is_another_process() {

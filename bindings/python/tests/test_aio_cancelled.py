@@ -262,7 +262,7 @@ async def test_what_is_thrown_in_comes_out(aio_stream):
         for thrown in (ValueError("why"), ValueError):
             wait = anext(tail).__await__()
             assert asyncio.isfuture(wait.send(None))
-            with pytest.raises(ValueError, match="^(why)?$"):
+            with pytest.raises(ValueError, match=r"^(why)?$"):
                 wait.throw(thrown)
             with pytest.raises(RuntimeError):
                 wait.send(None)

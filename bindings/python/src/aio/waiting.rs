@@ -130,7 +130,7 @@ impl Row {
         let before = one.woken.len();
         one.woken.retain(|other| !Arc::ptr_eq(other, waiter));
         let woken = one.woken.len() < before;
-        self.loops.retain(|one| one.told || !one.waiters.is_empty() || !one.woken.is_empty());
+        self.loops.retain(|one| !one.waiters.is_empty() || !one.woken.is_empty());
         woken
     }
 
