@@ -65,6 +65,7 @@ export interface ConnectOptions {
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
   maxInFlight?: string | number | bigint | undefined;
+  maxInFlightBytes?: string | number | bigint | undefined;
   /** Milliseconds that this host's clock may be ahead of the server's, or `none`. Unless given: 60 000. */
   maxClockAhead?: string | number | bigint | undefined;
   /** `auto`: RESP3, or RESP2 where the server knows no other; `2`; `3`. Unless given: `auto`. */
@@ -1372,9 +1373,10 @@ export class Client {
   /**
    * Makes one id, for {@link Stream.appendId}.
    *
-   * Throws with `invalid_option` without a node id, with `clock_ahead` and with `mint_exhausted`.
+   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
+   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
    */
-  mint(): string;
+  mint(): Promise<string>;
   /**
    * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
    *

@@ -86,7 +86,7 @@ codes! {
     NodeConflict = "node_conflict",
     /// The server is there and could not serve until the deadline: it is loading, failing over, read-only or busy.
     Unavailable = "unavailable",
-    /// The server is older than the bus needs: Valkey 7.2 or Redis 7.0.
+    /// The server is older than the bus needs, Valkey 7.2 or Redis 7.0, or a cluster's node or a sentinel.
     UnsupportedServer = "unsupported_server",
     /// The 41 bits of an id's timestamp are used up.
     MintExhausted = "mint_exhausted",

@@ -71,6 +71,12 @@ impl Keyspace {
         self.spell(&["seq"])
     }
 
+    /// The key of what the sequencer answered to questions whose first candidate is of that instant, in Unix milliseconds:
+    /// one key for five seconds.
+    pub fn asked(&self, candidate_ms: u64) -> String {
+        self.spell(&["asked:", itoa::Buffer::new().format(candidate_ms / 5_000)])
+    }
+
     /// The channel of the queue's lifecycle events.
     pub fn events(&self) -> String {
         self.spell(&["events"])
@@ -221,6 +227,9 @@ mod tests {
         assert_eq!(keys.dead_letters("s").unwrap(), "emq:{q}:stream:s:dead");
         assert_eq!(keys.dead_letters("s:dead").unwrap_err().code(), Code::InvalidName);
         assert_eq!(keys.sequencer(), "emq:{q}:seq");
+        assert_eq!(keys.asked(1_735_689_599_999), "emq:{q}:asked:347137919");
+        assert_eq!(keys.asked(1_735_689_600_000), "emq:{q}:asked:347137920");
+        assert_eq!(slot(&keys.asked(u64::MAX)), slot(&keys.sequencer()));
     }
 
     #[test]

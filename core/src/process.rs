@@ -3,9 +3,9 @@
 //! A forked child inherits memory but no threads: a client of its parent would wait for ever there. So every client
 //! remembers the process that made it, and a child is told at once. See `docs/decisions/0003-fork.md`.
 
-use crate::error::{Code, Error, Result};
-use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::error::{Code, Error, Result, panic_text};
+use std::fmt;
+use std::panic::catch_unwind;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::thread;
@@ -124,21 +124,18 @@ fn build() -> Result<Runtime> {
     };
     // Tokio panics where it is given no thread, so one is asked for first. What happens in between is caught.
     drop(start_thread("echomq", || ())?.join());
-    let build = || {
-        Builder::new_multi_thread()
-            .worker_threads(workers)
-            .thread_name("echomq")
-            .enable_io()
-            .enable_time()
-            .build()
-            .map_err(|error| no_thread(&error))
-    };
-    let panicked = |_| Err(no_thread(&io::ErrorKind::WouldBlock.into()));
-    catch_unwind(AssertUnwindSafe(build)).unwrap_or_else(panicked)
+    let built = catch_unwind(|| {
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers).thread_name("echomq").enable_io().enable_time().build()
+    });
+    match built {
+        Ok(built) => built.map_err(no_thread),
+        Err(panic) => Err(no_thread(panic_text(&*panic))),
+    }
 }
 
-fn no_thread(error: &io::Error) -> Error {
-    Error::new(Code::State, format!("the system gives no thread: {error}"))
+fn no_thread(why: impl fmt::Display) -> Error {
+    Error::new(Code::State, format!("the system gives no thread: {why}"))
 }
 
 /// Starts a thread. Fails with [`Code::State`] when the system gives none.
@@ -146,7 +143,7 @@ pub(crate) fn start_thread<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<thread::JoinHandle<T>> {
-    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(|error| no_thread(&error))
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(no_thread)
 }
 
 /// Has a thread of its own do what cannot be awaited: tokio's would panic where the system gives none.

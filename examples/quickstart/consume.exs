@@ -1,5 +1,5 @@
 url = System.get_env("ECHOMQ_URL", "redis://localhost:6379")
-{:ok, bus} = EchoMQ.Connector.start_link(url: url, node_id: 2)
+{:ok, bus} = EchoMQ.Connector.start_link(url: url)
 caller = self()
 
 {:ok, consumer} =

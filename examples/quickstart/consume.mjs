@@ -1,7 +1,7 @@
 import { Client } from 'echomq'
 
 const url = process.env.ECHOMQ_URL ?? 'redis://localhost:6379'
-const client = await Client.connect(url, { nodeId: 4 })
+const client = await Client.connect(url)
 const games = client.stream('codemojex', 'games')
 const consumer = await games.consumer({ group: 'mailer', start: 'new' })
 

@@ -3,7 +3,7 @@ import os
 import echomq
 
 url = os.environ.get("ECHOMQ_URL", "redis://localhost:6379")
-with echomq.Client(url, node_id=3) as client:
+with echomq.Client(url) as client:
     games = client.stream("codemojex", "games")
 
     with games.consumer("mailer", start="new") as consumer:

@@ -1,5 +1,5 @@
 url = System.get_env("ECHOMQ_URL", "redis://localhost:6379")
-{:ok, bus} = EchoMQ.Connector.start_link(url: url, node_id: 2)
+{:ok, bus} = EchoMQ.Connector.start_link(url: url)
 :ok = EchoMQ.Events.subscribe(bus, "codemojex")
 
 # The stream remembers the record; whoever listens hears at once where it is.

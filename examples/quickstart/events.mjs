@@ -1,7 +1,7 @@
 import { Client, EventGap } from 'echomq'
 
 const url = process.env.ECHOMQ_URL ?? 'redis://localhost:6379'
-const client = await Client.connect(url, { nodeId: 4 })
+const client = await Client.connect(url)
 const events = client.events('codemojex')
 const games = client.stream('codemojex', 'games')
 const listener = await events.listen()

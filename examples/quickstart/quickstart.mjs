@@ -1,7 +1,7 @@
 import { Client } from 'echomq'
 
 const url = process.env.ECHOMQ_URL ?? 'redis://localhost:6379'
-const client = await Client.connect(url, { nodeId: 4 })
+const client = await Client.connect(url)
 const events = client.stream('codemojex', 'events')
 
 const id = await events.append({ kind: 'guessed', player: 'ada' })

@@ -116,6 +116,12 @@ impl Proxy {
         format!("redis://{}", self.address)
     }
 
+    /// Sends connections that are accepted from now on to another server, as a name does that moves. Those that are open go
+    /// on with the server that they have.
+    pub fn redirect(&self, upstream: SocketAddr) {
+        *self.shared.upstream() = upstream;
+    }
+
     /// Holds every byte of a direction back for `time`. Zero, the value at first, forwards at once.
     pub fn delay(&self, direction: Direction, time: Duration) {
         self.shared.set(|settings| settings.delay[direction as usize] = time);
@@ -129,7 +135,8 @@ impl Proxy {
         self.shared.set(|settings| settings.bandwidth[direction as usize] = bytes_per_second);
     }
 
-    /// Closes each connection on which a client sends the command named `command` (its first word, in any case): what
+    /// Closes each connection on which a client sends the command named `command` (its first word, in any case; one of
+    /// several where there are bars between their names): what
     /// came before the command is forwarded, and nothing behind it. Happens so many `times` (`usize::MAX`: always),
     /// counted over all connections; [`Proxy::closed_on_command`] says how often. Takes the place of an earlier one.
     ///

@@ -20,7 +20,7 @@ defmodule EchoMQ do
   Calls answer `{:ok, value}` or `{:error, %EchoMQ.Error{}}`. An argument of a type that makes no sense raises
   `ArgumentError`.
 
-      iex> {:ok, _} = EchoMQ.Connector.start_link(url: url(), node_id: 7, name: MyApp.Bus)
+      iex> {:ok, _} = EchoMQ.Connector.start_link(url: url(), name: MyApp.Bus)
       iex> {:ok, id} = EchoMQ.Stream.append(MyApp.Bus, "codemojex", "guesses", kind: "guessed", player: "ada")
       iex> {:ok, [{^id, fields}]} = EchoMQ.Stream.read(MyApp.Bus, "codemojex", "guesses")
       iex> fields

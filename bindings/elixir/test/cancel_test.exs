@@ -155,18 +155,36 @@ defmodule EchoMQ.CancelTest do
     bus = connect!()
     {:ok, token} = Cancel.watch(bus, queue, job())
     assert Cancel.watch_error(token) == nil
+    assert Cancel.notify(token) == :ok
     waiting = Task.async(fn -> Cancel.await(token) end)
     until_each_waits([waiting.pid])
     assert Connector.close(bus, 5_000) == {:ok, 0}
     assert {:error, %Error{code: :closed}} = Task.await(waiting, 60_000)
     assert %Error{code: :closed} = Cancel.watch_error(token)
     assert {:error, %Error{code: :closed}} = Cancel.await(token)
-    assert Cancel.check(token) == :ok
+    assert {:error, %Error{code: :closed}} = Cancel.check(token)
+    assert_raise Error, ~r/closed/, fn -> Cancel.check!(token) end
+    %{ref: ref} = token
+    assert_receive {:emq_cancel_error, ^ref, %Error{code: :closed}}, 60_000
     # This process can still trip it.
     Cancel.cancel(token, "here")
     assert Cancel.await(token) == {:cancelled, "here"}
     assert code(Cancel.watch(bus, queue, job())) == :closed
     assert code(Cancel.cancel(bus, queue, job(), "late")) == :closed
+  end
+
+  test "a watch of a connector that was started again says so, and another finds the mark", %{queue: queue} do
+    name = __MODULE__.Supervised
+    start_supervised!({Connector, url: url(), name: name})
+    {:ok, token} = Cancel.watch(name, queue, job())
+    first = Process.whereis(name)
+    Process.exit(first, :kill)
+    Wait.until(fn -> Process.whereis(name) not in [nil, first] end)
+    {:ok, _} = Cancel.cancel(name, queue, job(), "meanwhile")
+    assert {:error, %Error{code: :closed}} = Wait.until(fn -> with :ok <- Cancel.check(token), do: nil end)
+    assert {:error, %Error{code: :closed}} = Cancel.await(token)
+    {:ok, again} = Cancel.watch(name, queue, job())
+    assert Cancel.check(again) == {:cancelled, "meanwhile"}
   end
 
   test "what cannot be cancelled is refused, and nothing is marked", context do

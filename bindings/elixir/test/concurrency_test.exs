@@ -89,6 +89,8 @@ defmodule EchoMQ.ConcurrencyTest do
       queue: queue
     } do
       {:ok, bus} = Connector.start_link(url: Server.url(server), node_id: 3, timeout: 2_000)
+      # It has its node, so that what is appended is sent.
+      {:ok, _} = Connector.mint(bus)
       Server.pause(server)
 
       assert {:error, %Error{code: :unknown_outcome, id: "EVT" <> _ = id}} =

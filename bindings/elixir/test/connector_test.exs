@@ -5,8 +5,8 @@ defmodule EchoMQ.ConnectorTest do
 
   alias EchoMQ.Test.Reports
 
-  @options ~w(username password database client_name node_id timeout connect_timeout reconnect_min reconnect_max
-              heartbeat max_record_bytes max_in_flight max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
+  @options ~w(username password database client_name node_id node_lease on_node_conflict timeout connect connect_timeout reconnect_min reconnect_max
+              heartbeat max_record_bytes max_in_flight max_in_flight_bytes max_clock_ahead protocol claim_version tls_ca tls_certificate tls_key clock)
 
   describe "options" do
     test "every option of the core is documented" do
@@ -55,17 +55,18 @@ defmodule EchoMQ.ConnectorTest do
 
   describe "starting" do
     test "fails where no server is" do
-      Process.flag(:trap_exit, true)
       {:ok, socket} = :gen_tcp.listen(0, ip: {127, 0, 0, 1})
       {:ok, tcp_port} = :inet.port(socket)
       :gen_tcp.close(socket)
 
-      capture_log(fn ->
-        assert {:error, %Error{code: :disconnected} = error} =
-                 Connector.start_link(url: "redis://u:secret@127.0.0.1:#{tcp_port}")
-
-        assert_receive {:EXIT, _, ^error}, 60_000
-      end)
+      for connect <- [:once, :wait] do
+        assert {:error, %Error{code: :disconnected}} =
+                 Connector.start_link(
+                   url: "redis://u:secret@127.0.0.1:#{tcp_port}",
+                   connect: connect,
+                   connect_timeout: 500
+                 )
+      end
     end
 
     test "fails with a wrong password, which no text and no report shows" do
@@ -80,7 +81,7 @@ defmodule EchoMQ.ConnectorTest do
           refute Exception.message(error) =~ "secret"
 
           assert {:error, {:shutdown, _}} =
-                   Supervisor.start_link([{Connector, wrong}], strategy: :one_for_one)
+                   Supervisor.start_link([{Connector, [connect: :once] ++ wrong}], strategy: :one_for_one)
         end)
 
       assert log =~ "EchoMQ.Connector"
@@ -104,6 +105,43 @@ defmodule EchoMQ.ConnectorTest do
         assert {:error, %Error{code: :version_fence} = error} = Connector.start_link(url: Server.url(server))
         assert error.message =~ "echomq:4.0.0"
       end)
+    end
+
+    test "asks a function for the password each time" do
+      server = Server.start(["--requirepass", "first"])
+      on_exit(fn -> Server.remove(server) end)
+      {:ok, password} = Agent.start_link(fn -> "first" end)
+      ask = fn -> Agent.get(password, & &1) end
+
+      {:ok, bus} =
+        Connector.start_link(url: Server.url(server), password: ask, timeout: 60_000, reconnect_max: 50)
+
+      {:ok, plain} = Plain.connect(server.tcp_port)
+      "OK" = Plain.command(plain, ["AUTH", "first"])
+      "OK" = Plain.command(plain, ["CONFIG", "SET", "requirepass", "second"])
+      Agent.update(password, fn _ -> "second" end)
+      {:ok, %{reconnects: before}} = Connector.status(bus)
+      assert Plain.command(plain, ["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]) >= 1
+      assert Connector.command(bus, ["ECHO", "again"]) == {:ok, "again"}
+      assert {:ok, %{reconnects: after_that}} = Connector.status(bus)
+      assert after_that > before
+      assert Connector.close(bus, 60_000) == {:ok, 0}
+
+      log =
+        capture_log(fn ->
+          for wrong <- [
+                fn -> raise "secret" end,
+                fn -> :secret end,
+                fn -> exit(:secret) end,
+                fn -> "secret" end
+              ] do
+            options = [url: Server.url(server), password: wrong, connect: :once]
+            assert {:error, %Error{code: :auth} = error} = Connector.start_link(options)
+            refute Exception.message(error) =~ "secret"
+          end
+        end)
+
+      refute log =~ "secret"
     end
 
     test "registers a name of any kind" do

@@ -69,7 +69,7 @@ defmodule EchoMQ.EventsHandlerTest do
 
   test "a module folds what it hears, and its state is read at any time", context do
     %{bus: bus, plain: plain, queue: queue} = context
-    listener = start_supervised!({Completed, conn: bus, queue: queue})
+    listener = start_supervised!({Completed, conn: bus, queue: queue, connect: :wait})
     assert Events.state(listener) == [:begun]
     flood(plain, queue, 1_000)
     Wait.until(fn -> length(Events.state(listener)) == 1_001 end)
@@ -95,7 +95,7 @@ defmodule EchoMQ.EventsHandlerTest do
 
   test "a handler that fails is reported with the event, keeps its state and goes on", context do
     %{bus: bus, plain: plain, queue: queue} = context
-    listener = start_supervised!({Completed, conn: bus, queue: queue})
+    listener = start_supervised!({Completed, conn: bus, queue: queue, connect: :wait})
     :telemetry.tell(self(), queue)
 
     for {event, said} <- [
@@ -132,7 +132,7 @@ defmodule EchoMQ.EventsHandlerTest do
     %{bus: bus, plain: plain, queue: queue} = context
     name = :"handler_test_#{queue}"
     Process.register(self(), name)
-    listener = start_supervised!({Counter, conn: bus, queue: queue})
+    listener = start_supervised!({Counter, conn: bus, queue: queue, connect: :wait})
     :ok = Events.subscribe(listener)
     publish(plain, queue, ~s({"event":"wait","for":"#{name}"}))
     assert_receive {:waiting, ^listener}, 60_000
@@ -257,7 +257,8 @@ defmodule EchoMQ.EventsHandlerTest do
     Process.flag(:trap_exit, true)
     assert %{id: Completed, restart: :transient, shutdown: 60_000} = Completed.child_spec(queue: queue)
     assert %{id: :counter, restart: :permanent} = Counter.child_spec([])
-    assert {Counter, :start_link, [[queue: "q"]]} = Counter.child_spec(queue: "q").start
+    assert {Counter, :start_link, [options]} = Counter.child_spec(queue: "q").start
+    assert options == [connect: :lazy, queue: "q"]
     assert Unable.start_link(conn: bus, queue: queue) == {:error, :unable}
     assert {:error, %Error{code: :invalid_option}} = Counter.start_link(conn: bus, queue: queue, buffer: 0)
   end
@@ -277,7 +278,7 @@ defmodule EchoMQ.EventsHandlerTest do
       %{bus: bus, plain: plain, queue: queue} = context
       Process.register(self(), :noticing_test)
       :telemetry.tell(self(), queue)
-      start_supervised!({Noticing, conn: bus, queue: queue})
+      start_supervised!({Noticing, conn: bus, queue: queue, connect: :wait})
 
       for _ <- 1..3 do
         cut(plain)

@@ -8,7 +8,7 @@ defmodule EchoMQ.EventsListenerTest do
 
   setup %{queue: queue} do
     bus = connect!()
-    %{bus: bus, listener: start_supervised!({Events, conn: bus, queue: queue})}
+    %{bus: bus, listener: start_supervised!({Events, conn: bus, queue: queue, connect: :wait})}
   end
 
   defp publish(plain, queue, payload), do: Plain.command(plain, ["PUBLISH", channel(queue), payload])

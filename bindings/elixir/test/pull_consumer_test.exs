@@ -67,10 +67,9 @@ defmodule EchoMQ.PullConsumerTest do
   test "an entry that fails its last attempt is a dead letter, and can be put back", context do
     %{bus: bus, plain: plain, queue: queue, ids: [first | _]} = context
     consumer = start!(bus, queue, max_attempts: 2, retry: 1)
-    {:ok, [message]} = PullConsumer.take(consumer, 1)
-    :ok = PullConsumer.fail(message, "no address")
-    {:ok, others} = PullConsumer.take(consumer, 9)
+    [message | others] = take(consumer, 10)
     :ok = PullConsumer.ack(others)
+    :ok = PullConsumer.fail(message, "no address")
     [again] = take(consumer, 1)
     assert {again.id, again.attempts} == {first, 2}
     :ok = PullConsumer.fail(again, {:still, "none"})
@@ -112,20 +111,25 @@ defmodule EchoMQ.PullConsumerTest do
     assert_raise ArgumentError, fn -> Bus.dead_letters(bus, queue, "s", since: 1) end
   end
 
-  test "asking is answered by one message, and nothing comes unasked", %{bus: bus, queue: queue, ids: ids} do
+  test "asking is answered by one message, which takes nothing", %{bus: bus, queue: queue, ids: ids} do
     consumer = start!(bus, queue)
-    tag = PullConsumer.ask(consumer, 4)
-    assert_receive {^tag, {:ok, messages}}, 60_000
-    assert for(message <- messages, do: message.id) == Enum.take(ids, 4)
-    {:ok, rest} = PullConsumer.take(consumer, 100)
-    assert length(rest) == 6
-    tag = PullConsumer.ask(consumer, 4)
-    :ok = PullConsumer.ack(messages ++ rest)
+    tag = PullConsumer.ask(consumer)
+    assert_receive {^tag, :ready}, 60_000
+    {:ok, messages} = PullConsumer.take(consumer, 100, 0)
+    assert for(message <- messages, do: message.id) == ids
+    forgotten = PullConsumer.ask(consumer)
+    tag = PullConsumer.ask(consumer)
+    :ok = PullConsumer.ack(messages)
     assert {:ok, 0} = PullConsumer.stop(consumer, 5_000)
-    assert_receive {^tag, {:ok, nil}}, 60_000
-    tag = PullConsumer.ask(consumer, 4)
-    assert_receive {^tag, {:ok, nil}}, 60_000
+    assert_receive {^tag, :ready}, 60_000
+    assert PullConsumer.take(consumer, 1, 0) == :stopped
+    tag = PullConsumer.ask(consumer)
+    assert_receive {^tag, :ready}, 60_000
+    tag = PullConsumer.ask(consumer)
+    Wait.until(fn -> {tag, :ready} in mailbox() end)
+    assert PullConsumer.cancel_ask(consumer, tag) == :ok
     assert mailbox() == []
+    refute forgotten == tag
   end
 
   test "suspended, it hands nothing out", %{bus: bus, queue: queue} do

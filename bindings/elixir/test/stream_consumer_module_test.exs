@@ -81,7 +81,9 @@ defmodule EchoMQ.StreamConsumerModuleTest do
     assert %{id: Mailer, restart: :transient, shutdown: 60_000, start: {Mailer, :start_link, [start]}} =
              Mailer.child_spec(queue: "q")
 
-    assert start.() == [queue: "q"]
+    assert start.() == [connect: :lazy, queue: "q"]
+    assert %{start: {Mailer, :start_link, [start]}} = Mailer.child_spec(fn -> [connect: :wait] end)
+    assert start.() == [connect: :wait]
     assert %{id: :batches, restart: :permanent} = Batches.child_spec([])
   end
 

@@ -31,6 +31,8 @@ defmodule EchoMQ.StreamConsumerStopTest do
     # A beat and min_idle that no test waits for.
     consumer = start!(bus, queue, handler: waiting(self()), beat: 60_000, min_idle: 3_600_000)
     assert_receive {:begun, worker, "1"}, 60_000
+    # It has fetched all of them ahead of its handler.
+    Wait.until(fn -> length(pending(plain, queue)) == 50 end)
     stopping = Task.async(fn -> StreamConsumer.stop(consumer, :infinity) end)
     Wait.until(fn -> StreamConsumer.info(consumer).state == :stopping end)
     send(worker, :go)
@@ -156,7 +158,7 @@ defmodule EchoMQ.StreamConsumerStopTest do
     monitor = Process.monitor(consumer)
     assert_receive {:begun, worker, "1"}, 60_000
     closing = Task.async(fn -> Connector.close(bus, 60_000) end)
-    until_each_waits([bus])
+    Wait.until(fn -> StreamConsumer.info(consumer).state == :stopping end)
     send(worker, :go)
     assert Task.await(closing, :infinity) == {:ok, 0}
     assert_receive {:DOWN, ^monitor, :process, _, :normal}, 60_000

@@ -15,6 +15,18 @@ const { Stream } = require('./stream');
  */
 
 /**
+ * A lease of a node: the right of one client to mint with it.
+ *
+ * @typedef {object} NodeLease
+ * @property {number} node The node.
+ * @property {string} owner The token that it is held under, a ULID.
+ * @property {number} left How many milliseconds longer it holds unless it is renewed, by the server's clock.
+ * @property {string} host The host of the process.
+ * @property {string} process The number of the process on its host.
+ * @property {string} clientName The client's name; empty where it has none.
+ */
+
+/**
  * @typedef {object} CommandOptions
  * @property {boolean} [raw] Whether texts in the reply are buffers. Otherwise they are strings, in which bytes that are
  *   not valid UTF-8 read as U+FFFD.
@@ -101,6 +113,18 @@ class Client {
    */
   mint(options) {
     return call((slot) => this.#native.mint(slot), options?.signal);
+  }
+
+  /**
+   * The leases of nodes that have not run out, by node: this client's own, once it has made an id, and those of all others.
+   *
+   * Two of one node are of processes to which one `nodeId` was given. It only reads.
+   *
+   * @param {import('./stream').CallOptions} [options]
+   * @returns {Promise<NodeLease[]>}
+   */
+  nodes(options) {
+    return call((slot) => this.#native.nodes(slot), options?.signal);
   }
 
   /**

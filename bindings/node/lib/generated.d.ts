@@ -63,6 +63,7 @@ export interface ConnectOptions {
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
   maxInFlight?: string | number | bigint | undefined;
+  maxInFlightBytes?: string | number | bigint | undefined;
   /** Milliseconds that this host's clock may be ahead of the server's, or `none`. Unless given: 60 000. */
   maxClockAhead?: string | number | bigint | undefined;
   /** `auto`: RESP3, or RESP2 where the server knows no other; `2`; `3`. Unless given: `auto`. */

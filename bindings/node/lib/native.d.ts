@@ -48,6 +48,7 @@ export declare class NativeClient {
   stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
   mint(slot: number): void;
+  nodes(slot: number): void;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
   close(slot: number, within?: number): void;

@@ -8,7 +8,7 @@ use crate::host::NativeCopy;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
 use crate::time::patience;
-use echomq::{Client, Options, Writers};
+use echomq::{Client, NodeLease, Options, Writers};
 use napi::bindgen_prelude::Unknown;
 use napi::{Env, Result};
 use napi_derive::napi;
@@ -82,6 +82,12 @@ impl NativeClient {
         Ticket::new(&self.queue, slot).answer_with(self.client.mint());
     }
 
+    /// Who holds which node; answers a list.
+    #[napi(catch_unwind)]
+    pub fn nodes(&self, slot: u32) {
+        Ticket::new(&self.queue, slot).answer_with(self.client.nodes());
+    }
+
     /// Sends one command; answers its reply.
     #[napi(catch_unwind)]
     pub fn command(
@@ -134,5 +140,30 @@ impl NativeClient {
     #[napi(catch_unwind)]
     pub fn status(&self) -> ConnectionStatus {
         self.client.status().into()
+    }
+}
+
+/// A lease of a node.
+#[napi(object)]
+pub struct LeaseParts {
+    /// The node.
+    pub node: u32,
+    /// The token that it is held under.
+    pub owner: String,
+    /// How many milliseconds longer it holds.
+    pub left: f64,
+    /// The host of the process.
+    pub host: String,
+    /// The number of the process.
+    pub process: String,
+    /// The client's name.
+    pub client_name: String,
+}
+
+impl IntoJs for NodeLease {
+    fn into_js(self, env: &Env) -> Result<Value> {
+        let Self { node, owner, left, host, process, client_name, .. } = self;
+        let left = left.as_millis() as f64;
+        value(env, LeaseParts { node: node.into(), owner, left, host, process, client_name })
     }
 }

@@ -10,6 +10,7 @@ describe('giving a call up', () => {
   test('every call rejects with the reason of its signal', async () => {
     const client = await at.connect();
     const stream = client.stream('abort', 'all');
+    const id = await client.mint();
     await stream.append({ k: 'v' });
     const reason = new Error('no longer of interest');
     const id = await client.mint();

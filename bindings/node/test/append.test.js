@@ -127,7 +127,6 @@ describe('appending', () => {
   test('records of one client stand in the order of the calls, however many at once', async () => {
     const stream = (await at.connect()).stream('append', 'order');
     const ids = await Promise.all(Array.from({ length: 5000 }, (_, n) => stream.append({ n: String(n) })));
-    assert.deepEqual(ids, [...ids].sort());
     const entries = await at.entries(stream.key);
     assert.deepEqual(
       entries.map(([, parts]) => parts[1]),

@@ -1,6 +1,7 @@
 //! `echomq.Client`: the client that waits on the thread of its caller.
 
 use crate::events::Events;
+use crate::lease::NodeLease;
 use crate::status::Status;
 use crate::stream::Stream;
 use crate::wait::{interrupted, wait};
@@ -59,6 +60,12 @@ impl Client {
     /// another process has the one given and ``on_node_conflict`` says so, and with ``MintExhaustedError``.
     fn mint(&self, py: Python<'_>) -> PyResult<String> {
         wait(py, || self.0.mint()).map(String::from)
+    }
+
+    /// The leases of nodes that have not run out, by node: this client's own, once it has made an id, and those of all
+    /// others. Two of one node are of processes to which one ``node_id`` was given. It only reads.
+    fn nodes(&self, py: Python<'_>) -> PyResult<Vec<NodeLease>> {
+        Ok(wait(py, || self.0.nodes())?.into_iter().map(NodeLease::from).collect())
     }
 
     /// Sends any command of the server's, its parts ``str`` or ``bytes``, and gives the reply: texts as ``bytes``.

@@ -16,6 +16,7 @@ mod group;
 mod host;
 mod id;
 mod instant;
+mod lease;
 mod listener;
 mod notice;
 mod options;
@@ -62,6 +63,7 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cancel::CancelToken>()?;
     module.add_class::<group::GroupInfo>()?;
     module.add_class::<group::ConsumerInfo>()?;
+    module.add_class::<lease::NodeLease>()?;
     module.add_class::<record::Record>()?;
     module.add_class::<status::Status>()?;
     module.add_class::<id::Id>()?;

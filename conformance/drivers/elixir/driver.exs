@@ -1,6 +1,7 @@
 # The Elixir driver of the conformance suite. It takes orders from the judge, a line each, carries them out as a user of
 # EchoMQ would, and answers with a line. It judges nothing.
 Code.require_file("codec.exs", __DIR__)
+Code.require_file("waits.exs", __DIR__)
 Code.require_file("listeners.exs", __DIR__)
 Code.require_file("readers.exs", __DIR__)
 
@@ -10,8 +11,8 @@ defmodule EchoMQ.Driver do
   alias EchoMQ.Stream.Id
 
   # What is done with a connection, whose handle is the first argument.
-  @on_handle ~w(mint append append_id append_sequenced read read_window read_since read_last trim group.info
-                publish progress cancel)
+  @on_handle ~w(mint append_id append_sequenced read read_window read_since read_last trim group.info
+                publish progress cancel nodes)
 
   # How long a connection may take to end, in milliseconds.
   @closing 10_000
@@ -23,7 +24,7 @@ defmodule EchoMQ.Driver do
     for %{id: handler} <- :logger.get_handler_config(), do: :logger.remove_handler(handler)
     :ok = :logger.add_handler(:default, :logger_std_h, %{level: :warning, config: %{type: :standard_error}})
     {:ok, _} = Application.ensure_all_started(:echo_mq)
-    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{readers: %{}, listeners: %{}})
+    listen(Port.open({:fd, 0, 1}, [:binary, :eof, line: 65_536]), [], %{readers: %{}, listeners: %{}, many: %{}})
   end
 
   defp listen(port, line, handles) do
@@ -63,9 +64,10 @@ defmodule EchoMQ.Driver do
   defp obey("open", fields, handles) do
     [handle, url | options] = Enum.map(fields, &Codec.decode/1)
     {_, handles} = close(handle, handles)
+    {many, options} = options |> Enum.map(&option/1) |> Keyword.split([:many])
 
-    case Connector.start_link([url: url] ++ Enum.map(options, &option/1)) do
-      {:ok, bus} -> {[], Map.put(handles, handle, bus)}
+    case Connector.start_link([url: url] ++ options) do
+      {:ok, bus} -> {[], %{handles | many: Map.put(handles.many, bus, many != [])} |> Map.put(handle, bus)}
       {:error, error} -> {{:error, error}, handles}
     end
   end
@@ -77,10 +79,11 @@ defmodule EchoMQ.Driver do
   end
 
   # The records of a batch are told apart before they are decoded.
-  defp obey("append_batch" <> kind, [handle, queue, name | fields], handles) when kind in ["", "_atomic"] do
+  defp obey("append_batch" <> kind, [handle, queue, name | fields], handles) when kind in ["", "_atomic", "_sequenced"] do
     [handle, queue, name] = Enum.map([handle, queue, name], &Codec.decode/1)
     records = for group <- Codec.groups(fields), do: pairs(Enum.map(group, &Codec.decode/1))
-    answer = Stream.append_batch(bus(handles, handle), queue, name, records, atomic: kind == "_atomic")
+    options = if kind == "_sequenced", do: [sequenced: true], else: [atomic: kind == "_atomic"]
+    answer = handles |> stream(handle, queue, name) |> Stream.append_batch(records, options)
 
     with {:ok, results} <- answer do
       {{:groups, Enum.map(results, &result/1)}, handles}
@@ -91,6 +94,14 @@ defmodule EchoMQ.Driver do
 
   defp obey(op, fields, handles) do
     case {op, Enum.map(fields, &Codec.decode/1)} do
+      {"append", [handle, queue, name | fields]} ->
+        {handles |> stream(handle, queue, name) |> Stream.append(pairs(fields)), handles}
+
+      {"append_and_publish", [handle, queue, name, event, job | fields]} ->
+        stream = stream(handles, handle, queue, name)
+        answer = Stream.append_and_publish(stream, pairs(fields), event, job)
+        {with({:ok, announced} <- answer, do: {:ok, announced.id}), handles}
+
       {op, [handle | arguments]} when op in @on_handle ->
         {call(op, bus(handles, handle), arguments), handles}
 
@@ -102,7 +113,10 @@ defmodule EchoMQ.Driver do
           error -> {error, %{handles | readers: Map.delete(handles.readers, name)}}
         end
 
-      {op, [name | arguments]} when op in ["next", "ack", "fail", "stop"] ->
+      {"next_cancelled", [name | arguments]} when is_map_key(handles.listeners, name) ->
+        {Listeners.obey(handles.listeners, "next_cancelled", name, arguments), handles}
+
+      {op, [name | arguments]} when op in ["next", "next_cancelled", "ack", "fail", "stop"] ->
         {answer, readers} = Readers.obey(handles.readers, op, name, arguments)
         {answer, %{handles | readers: readers}}
 
@@ -148,7 +162,6 @@ defmodule EchoMQ.Driver do
     end
   end
 
-  defp call("append", bus, [queue, name | fields]), do: Stream.append(bus, queue, name, pairs(fields))
   defp call("append_sequenced", bus, [queue, name | fields]), do: Stream.append_sequenced(bus, queue, name, pairs(fields))
   defp call("append_id", bus, [queue, name, id | fields]), do: Stream.append_id(bus, queue, name, id, pairs(fields))
 
@@ -192,6 +205,12 @@ defmodule EchoMQ.Driver do
     with {:ok, _listening} <- Cancel.cancel(bus, queue, job, reason), do: []
   end
 
+  defp call("nodes", bus, []) do
+    with {:ok, nodes} <- Connector.nodes(bus) do
+      {:groups, for(lease <- nodes, do: [lease.node, lease.owner, lease.left])}
+    end
+  end
+
   defp lazily(bus, queue, name, what) do
     told_records({:ok, Enum.to_list(Stream.stream(bus, queue, name, what))})
   end
@@ -213,6 +232,13 @@ defmodule EchoMQ.Driver do
     Map.get(handles, handle) || raise Error, code: :closed, message: "no connection is named #{handle}"
   end
 
+  # A stream whose appends are sequenced, where the connection was opened so.
+  defp stream(handles, handle, queue, name) do
+    bus = bus(handles, handle)
+    writers = if handles.many[bus], do: :many, else: :one
+    Stream.new(bus, queue, name, writers: writers)
+  end
+
   defp close(handle, handles) do
     {bus, handles} = Map.pop(handles, handle)
     if bus, do: {:ok, _} = Connector.close(bus, @closing)
@@ -220,6 +246,7 @@ defmodule EchoMQ.Driver do
   end
 
   defp option("node=" <> node), do: {:node_id, node}
+  defp option("many=" <> _), do: {:many, true}
   defp option("clock=" <> ms), do: {:clock, ms}
   defp option("fence=" <> version), do: {:claim_version, version}
 

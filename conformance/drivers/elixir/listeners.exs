@@ -3,6 +3,7 @@ defmodule EchoMQ.Driver.Listeners do
   # what it hears in its mailbox until an order asks for it.
 
   alias EchoMQ.{Cancel, Error, Events}
+  alias EchoMQ.Driver.Waits
 
   def open(listeners, "listen", name, bus, [queue]) do
     listeners = close(listeners, name)
@@ -22,13 +23,13 @@ defmodule EchoMQ.Driver.Listeners do
   def obey(listeners, "event", name, [wait]) do
     {_listener, ear} = named(listeners, name)
     send(ear, {:next, self(), String.to_integer(wait)})
+    heard(ear)
+  end
 
-    receive do
-      {^ear, {:emq_event, event, payload}} -> [event, payload]
-      {^ear, {:emq_gap, _gap}} -> ["gap"]
-      {^ear, {:emq_end, error}} when error != nil -> {:error, error}
-      {^ear, _nothing} -> []
-    end
+  def obey(listeners, "next_cancelled", name, [micros]) do
+    {_listener, ear} = named(listeners, name)
+    send(ear, {:next_cancelled, self(), String.to_integer(micros)})
+    heard(ear)
   end
 
   def obey(listeners, "cancelled", name, [wait]) do
@@ -52,6 +53,16 @@ defmodule EchoMQ.Driver.Listeners do
     end
   end
 
+  defp heard(ear) do
+    receive do
+      {^ear, {:emq_event, event, payload}} -> [event, payload]
+      {^ear, {:emq_gap, _gap}} -> ["gap"]
+      {^ear, {:emq_end, error}} when error != nil -> {:error, error}
+      {^ear, :cancelled} -> ["cancelled"]
+      {^ear, _nothing} -> []
+    end
+  end
+
   # It may have ended with its connection, or be about to.
   defp stop(listener) do
     GenServer.stop(listener)
@@ -70,6 +81,19 @@ defmodule EchoMQ.Driver.Listeners do
             wait -> nil
           end
 
+        send(driver, {self(), heard})
+
+      {:next_cancelled, driver, micros} ->
+        give_up = Waits.give_up_after(micros)
+
+        heard =
+          receive do
+            {kind, _} = last when kind in [:emq_gap, :emq_end] -> last
+            {:emq_event, _, _} = event -> event
+            {:give_up, ^give_up} -> :cancelled
+          end
+
+        if heard != :cancelled, do: Waits.forget(give_up)
         send(driver, {self(), heard})
     end
 

@@ -2,6 +2,7 @@ defmodule EchoMQ.Driver.Readers do
   # Tails and consumers that orders have opened, by their names. A consumer stands with what it has in hand.
 
   alias EchoMQ.{Error, Gap, PullConsumer, Tail}
+  alias EchoMQ.Driver.Waits
 
   # How long a reader may take to end whose name is given to another, in milliseconds.
   @closing 10_000
@@ -24,20 +25,28 @@ defmodule EchoMQ.Driver.Readers do
   def obey(readers, "next", name, [wait]) do
     case reader(readers, name) do
       {consumer, in_hand} ->
-        case PullConsumer.take(consumer, 1, String.to_integer(wait)) do
-          {:ok, [message]} ->
-            in_hand = Map.put(in_hand, message.entry_id, message)
-            {told(message, [message.attempts]), Map.put(readers, name, {consumer, in_hand})}
-
-          {:error, error} ->
-            {{:error, error}, readers}
-
-          _none ->
-            {[], readers}
-        end
+        taken(PullConsumer.take(consumer, 1, String.to_integer(wait)), readers, name, {consumer, in_hand})
 
       tail ->
         {record(tail, now() + String.to_integer(wait)), readers}
+    end
+  end
+
+  # Asks to be told when there is something, and has another message come after so many microseconds.
+  def obey(readers, "next_cancelled", name, [micros]) do
+    reader = reader(readers, name)
+    {module, waited} = if is_tuple(reader), do: {PullConsumer, elem(reader, 0)}, else: {Tail, reader}
+    tag = module.ask(waited)
+    give_up = Waits.give_up_after(String.to_integer(micros))
+
+    receive do
+      {^tag, _ready} ->
+        Waits.forget(give_up)
+        obey(readers, "next", name, ["0"])
+
+      {:give_up, ^give_up} ->
+        :ok = module.cancel_ask(waited, tag)
+        {["cancelled"], readers}
     end
   end
 
@@ -54,6 +63,14 @@ defmodule EchoMQ.Driver.Readers do
     _ = reader(readers, name)
     {[], close(readers, name, String.to_integer(within))}
   end
+
+  defp taken({:ok, [message]}, readers, name, {consumer, in_hand}) do
+    in_hand = Map.put(in_hand, message.entry_id, message)
+    {told(message, [message.attempts]), Map.put(readers, name, {consumer, in_hand})}
+  end
+
+  defp taken({:error, error}, readers, _name, _consumer), do: {{:error, error}, readers}
+  defp taken(_none, readers, _name, _consumer), do: {[], readers}
 
   # The op answers records alone.
   defp record(tail, until) do

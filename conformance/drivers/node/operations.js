@@ -6,15 +6,15 @@ const readers = require('./readers');
 
 const { BrandedId, Client, EchoMQError, EventId, Keyspace } = echomq;
 
-/** The open clients, by the names that the judge gave them. */
+/** The open clients and the writers that their streams have, by the names that the judge gave them. */
 const clients = new Map();
 
 function client(handle) {
-  return clients.get(handle);
+  return clients.get(handle)?.client;
 }
 
 function stream(handle, queue, name) {
-  return client(handle).stream(text(queue), text(name));
+  return client(handle).stream(text(queue), text(name), { writers: clients.get(handle).writers });
 }
 
 function events(handle, queue) {
@@ -31,7 +31,7 @@ function options(given, names) {
   );
 }
 
-const CLIENT_OPTIONS = { node: 'nodeId', clock: 'clock', fence: 'claimVersion' };
+const CLIENT_OPTIONS = { node: 'nodeId', clock: 'clock', fence: 'claimVersion', many: 'many' };
 const CONSUMER_OPTIONS = {
   count: 'count',
   beat: 'beat',
@@ -91,7 +91,9 @@ const operations = {
 
   open: async (handle, url, ...given) => {
     await close(handle);
-    clients.set(handle, await Client.connect(text(url), options(given, CLIENT_OPTIONS)));
+    const { many, ...chosen } = options(given, CLIENT_OPTIONS);
+    const opened = await Client.connect(text(url), chosen);
+    clients.set(handle, { client: opened, writers: many === undefined ? 'one' : 'many' });
     return [];
   },
   close: async (handle) => {
@@ -109,9 +111,19 @@ const operations = {
   ],
   append_batch: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, {}),
   append_batch_atomic: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, { atomic: true }),
+  append_batch_sequenced: (handle, queue, name, ...fields) => batch(handle, queue, name, fields, { sequenced: true }),
+  append_and_publish: async (handle, queue, name, event, job, ...fields) => {
+    const appended = stream(handle, queue, name).appendAndPublish(pairs(fields), value(event), text(job));
+    return [field((await appended).id)];
+  },
   append_sequenced: async (handle, queue, name, ...fields) => [
     field(await stream(handle, queue, name).appendSequenced(pairs(fields))),
   ],
+
+  nodes: async (handle) => {
+    const leases = await client(handle).nodes();
+    return joined(leases.map(({ node, owner, left }) => [node, owner, left].map((part) => field(String(part)))));
+  },
 
   read: (handle, queue, name, from, to, count) =>
     records(stream(handle, queue, name).read({ from: text(from), to: text(to), ...limit(count) })),

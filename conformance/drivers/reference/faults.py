@@ -13,7 +13,7 @@ CHOSEN = os.environ.get("ECHOMQ_FAULT", "")
 # Each holds something once a listener has been subscribed again, or has missed something.
 after_a_gap = []
 after_a_loss = []
-# What was given by waits that may be cancelled.
+# What was given by waits that may be cancelled, or written by a sequencer.
 taken = []
 
 
@@ -131,6 +131,11 @@ def sequenced(right, candidate):
     if chosen("always_sequenced") and given is None:
         return candidate | law.SEQUENCER << 12, None
     return snowflake, None if chosen("forgetful_sequencer") else given
+
+
+def server_ms(right):
+    """The server's clock, as far as candidates are measured by it."""
+    return sys.maxsize >> 16 if chosen("fastest_clock") else right
 
 
 def known_to_sequencer(right):
@@ -314,15 +319,40 @@ def last_reason_counts():
 def given(answer):
     """What a wait that may be cancelled answers: nothing where it is cancelled behind having taken it."""
     taken.append(answer)
-    return None if chosen("lost_in_a_cancelled_wait") and len(taken) % 40 == 0 else answer
+    if chosen("lost_in_a_cancelled_wait") and len(taken) % 40 == 0:
+        return None
+    return taken[-2] if chosen("given_again_after_a_cancelled_wait") and len(taken) % 41 == 0 else answer
 
 
 def many(right):
     return right and not chosen("one_writer")
 
 
+def many_in_batches(right):
+    return right and not chosen("many_for_single_records")
+
+
+def written(command):
+    """The command that writes a record, and nothing now and then."""
+    taken.append(command)
+    return [] if chosen("acknowledge_unwritten") and len(taken) % 50 == 0 else [command]
+
+
+def leases_at_once():
+    return chosen("lease_at_once")
+
+
 def asked_node(right):
-    return b"0" if chosen("one_node_for_all") else right
+    return b"0" if chosen("two_leases_of_one_node") else right
+
+
+def registers(given):
+    return not (given and chosen("unregistered"))
+
+
+def acquiring(right):
+    """The script, with the leases of others forgotten."""
+    return right.replace(b"taken[member:match('^%d+')] = true", b"") if chosen("free_while_held") else right
 
 
 def floor(right):
@@ -334,11 +364,31 @@ def releases():
 
 
 def nodes(right):
-    return right[:1] if chosen("own_node_alone") else right
+    return right[:1] if chosen("own_lease_alone") else right
 
 
 def looks_up():
     return not chosen("write_blindly")
+
+
+def asks_again():
+    return not chosen("ask_as_if_new")
+
+
+def gives_up():
+    return chosen("give_up_at_once")
+
+
+def same(right):
+    return right or chosen("any_record_is_ours")
+
+
+def leased(right):
+    return right or chosen("given_is_as_leased")
+
+
+def rest_of_a_batch(right):
+    return right[:1] if chosen("lose_the_rest_of_a_batch") else right
 
 
 def asks_who_was_there():

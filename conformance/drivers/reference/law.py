@@ -8,6 +8,7 @@ LARGEST = 2**63 - 1
 MAX_TAIL = 2**22 - 1
 MAX_RECORD = 1 << 20
 MAX_AHEAD_MS = 60_000
+MAX_KEPT_AHEAD_MS = 5
 SEQUENCER = 1023
 
 
@@ -131,14 +132,15 @@ def place(text):
     return int(ms), int(tail or 0)
 
 
-def sequenced(candidate, last, given):
+def sequenced(candidate, last, given, server_ms):
     """The snowflake that an append gets, and what the sequencer then has given if it was asked.
 
     `last` is the stream's last id as two numbers, `given` the sequencer's last milliseconds and number.
     """
-    if entry(candidate) > last:
+    ahead = entry(candidate)[0] > server_ms + MAX_KEPT_AHEAD_MS
+    if entry(candidate) > last and not ahead:
         return candidate, None
-    ms, seq = max(last[0], given[0]), 0
+    ms, seq = max(last[0], given[0], server_ms if ahead else 0), 0
     if ms == given[0]:
         seq = given[1] + 1
     if seq > 4095 or (ms, SEQUENCER << 12 | seq) <= last:

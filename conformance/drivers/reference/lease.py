@@ -74,7 +74,10 @@ class Lease:
         self.given = given is not None
         asked = faults.asked_node(b"" if given is None else b"%d" % given)
         self.begin(now)
-        held = self.run(connection, ACQUIRE, asked, LEASE_MS, now, socket.gethostname(), os.getpid())
+        if not faults.registers(self.given):
+            self.node, self.floor = given, 0
+            return
+        held = self.run(connection, faults.acquiring(ACQUIRE), asked, LEASE_MS, now, socket.gethostname(), os.getpid())
         if held is None:
             raise Refusal("node_conflict", "all nodes of 0 to 1022 are leased; nodes() says who holds them")
         self.node = int(held[0])

@@ -5,12 +5,45 @@ import law
 from law import Refusal
 
 
+KEPT_MS = 60_000
+
+
 def append(bus, connection, key, queue, candidate, fields):
     """Appends a record with the candidate or the sequencer's id, and answers its snowflake."""
-    return change(bus, connection, key, queue, lambda: (candidate, fields, []))
+    question = Question(bus, queue, candidate)
+    try:
+        return change(bus, connection, key, queue, lambda: (candidate, fields, []), question=question)
+    except OSError:
+        bus.connect_again()
+    answer = question.answered(key, fields) if faults.asks_again() else None
+    if answer is not None:
+        return answer
+    return change(bus, bus.connection, key, queue, lambda: (candidate, fields, []), question=question)
 
 
-def change(bus, connection, key, queue, prepare, watched=()):
+class Question:
+    """What an append asks, under which its answer is kept, so that it may be asked again."""
+
+    def __init__(self, bus, queue, candidate):
+        self.bus, self.candidate = bus, candidate
+        self.key = law.key(queue, b"asked:%d" % (law.entry(candidate)[0] // 5000))
+        self.field = law.branded(candidate).encode() + bus.token
+
+    def kept(self, snowflake):
+        keep = (b"HSET", self.key, self.field, law.branded(snowflake).encode())
+        return [keep, (b"PEXPIRE", self.key, b"%d" % KEPT_MS)]
+
+    def answered(self, key, fields):
+        """The id that the question got before; nothing where it got none."""
+        place = law.entry_text(self.candidate)
+        given, found = self.bus.connection.pipeline([(b"HGET", self.key, self.field), (b"XRANGE", key, place, place)])
+        if given is not None:
+            return law.event(given)
+        written = [part for pair in fields for part in pair]
+        return self.candidate if found and found[0][1][2:] == written else None
+
+
+def change(bus, connection, key, queue, prepare, watched=(), question=None):
     """Appends what `prepare` answers, candidate and fields, in one step with the commands that it answers.
 
     It is asked once more whenever another client has changed a key meanwhile. Where it answers nothing, nothing is done.
@@ -24,7 +57,9 @@ def change(bus, connection, key, queue, prepare, watched=()):
                 return None
             candidate, fields, others = prepared
             snowflake, given = choose(bus, connection, key, sequencer, candidate)
-            commands = [(b"MULTI",), faults.xadd(key, snowflake, fields), *others]
+            commands = [(b"MULTI",), *faults.written(faults.xadd(key, snowflake, fields)), *others]
+            if given and question is not None:
+                commands += question.kept(snowflake)
             if given:
                 commands.append((b"HSET", sequencer, b"ms", b"%d" % given[0], b"seq", b"%d" % given[1]))
             replies = connection.pipeline([*commands, (b"EXEC",)])[-1]
@@ -49,7 +84,7 @@ def choose(bus, connection, key, sequencer, candidate):
         raise bus.refusal(sequencer, error) from error
     given = (0, -1) if ms is None else (int(ms), int(seq))
     given = faults.known_to_sequencer(given)
-    return faults.sequenced(law.sequenced(candidate, last, given), candidate)
+    return faults.sequenced(law.sequenced(candidate, last, given, faults.server_ms(server)), candidate)
 
 
 def server_ms(connection):

@@ -105,13 +105,15 @@ class Bus:
             raise Refusal("invalid_option", f"a host mints with a node of 0 to 1022, not {node}")
         self.given_node = None if node is None else int(node)
         self.clock, self.many = clock, faults.many(many)
-        self.lease = None
+        self.lease, self.token = None, lease.ulid()
         self.last_minted = 0
         self.connection = Connection(url)
         faults.on_open(cells)
         law.check_version(self.connection.command(b"GET", b"{emq}:version"))
         seconds, micros = map(int, self.connection.command(b"TIME"))
         self.ahead_of_server = self.now() - (seconds * 1000 + micros // 1000)
+        if faults.leases_at_once():
+            self.take_node(self.now())
 
     def close(self):
         if self.lease is not None:
@@ -132,9 +134,7 @@ class Bus:
                 "clock_ahead", f"this clock shows {now} ms, {self.ahead_of_server} ms more than the server's"
             )
         if self.lease is None:
-            self.lease = lease.Lease(self.connection, self.given_node, now)
-            node, behind = self.lease.node, lease.first_cell(self.lease.floor)
-            cells[node] = max(cells.get(node, -1), behind)
+            self.take_node(now)
         self.lease.check(self.connection, max(now, self.last_minted))
         node = self.lease.node
         cell = max((now - law.EPOCH_MS) << 12, cells.get(node, -1) + 1)
@@ -144,6 +144,11 @@ class Bus:
         self.last_minted = (cell >> 12) + law.EPOCH_MS
         cell = faults.cell(now - law.EPOCH_MS, cell)
         return cell >> 12 << 22 | node << 12 | cell & 0xFFF
+
+    def take_node(self, now):
+        self.lease = lease.Lease(self.connection, self.given_node, now)
+        behind = lease.first_cell(self.lease.floor)
+        cells[self.lease.node] = max(cells.get(self.lease.node, -1), behind)
 
     def append(self, queue, stream, fields):
         if self.many:
@@ -175,10 +180,12 @@ class Bus:
         """The answer is lost: what is there decides."""
         command = faults.xadd(key, snowflake, fields)
         place = command[2]
+        if faults.gives_up():
+            raise Refusal("unknown_outcome", f"{place.decode()} may have been written")
         self.connect_again()
         (found,) = self.connection.pipeline([(b"XRANGE", key, place, place)]) if faults.looks_up() else ([],)
         if found:
-            if found[0][1] != command[3:]:
+            if not faults.same(found[0][1] == command[3:]):
                 raise Refusal("node_conflict", f"another process has written {place.decode()}")
             return law.branded(snowflake)
         (reply,) = self.connection.pipeline([command])
@@ -188,7 +195,7 @@ class Bus:
         if refusal.code == "nonmonotonic" and faults.asks_who_was_there():
             state = self.state(key)
             ours = law.entry(snowflake)
-            if state["last"] == ours and self.lease is not None and not self.lease.given:
+            if state["last"] == ours and self.lease is not None and faults.leased(not self.lease.given):
                 return law.branded(snowflake)
             if state["deleted"] >= ours or state["first"] is None or state["first"] > ours:
                 raise Refusal("unknown_outcome", f"{place.decode()} may have been written and removed since")
@@ -212,7 +219,7 @@ class Bus:
         for fields in records:
             try:
                 law.check_record(fields)
-                if self.many:
+                if faults.many_in_batches(self.many):
                     results.append(self.append_sequenced(queue, stream, fields))
                     continue
                 snowflake = self.mint()
@@ -222,12 +229,12 @@ class Bus:
                 results.append(refusal)
                 if faults.stops_a_batch():
                     break
-        if self.many:
+        if faults.many_in_batches(self.many):
             return results
         replies = iter(self.answered(key, sent))
         for at, result in enumerate(results):
             if not isinstance(result, Refusal):
-                reply = next(replies)
+                reply = next(replies, Refusal("disconnected", "the answer is lost"))
                 if isinstance(reply, ServerError):
                     results[at] = self.refusal(key, reply)
                 elif isinstance(reply, Refusal):
@@ -242,7 +249,7 @@ class Bus:
             for _ in sent:
                 replies.append(self.connection.reply())
         except OSError:
-            for record in sent[len(replies) :]:
+            for record in faults.rest_of_a_batch(sent[len(replies) :]):
                 try:
                     replies.append(self.write_again(key, *record))
                 except Refusal as refusal:
@@ -259,6 +266,8 @@ class Bus:
             return results
         for fields in records:
             law.check_record(fields)
+        if self.many:
+            return [self.append_sequenced(queue, stream, fields) for fields in records]
         snowflakes = [self.mint() for _ in records]
         arguments = []
         for record in zip(snowflakes, records):

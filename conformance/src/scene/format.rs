@@ -255,7 +255,7 @@ pub struct Leases {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Network {
-    /// The connection on which a command of this name comes next is closed, before the command or after it.
+    /// The connection on which a command of this name (or of one of several, with bars between them) comes next is closed, before the command or after it.
     CloseOn(String, Moment),
     /// The connection that carries the last of so many bytes of requests from now on is closed.
     CutRequests(usize),

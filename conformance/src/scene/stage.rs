@@ -13,7 +13,7 @@ use crate::observation::LEASES;
 use crate::operation;
 use crate::protocol::{Reply, Token};
 use crate::snowflake;
-use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, proxy, wait_until};
+use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, proxy};
 use std::collections::{HashMap, HashSet};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -212,10 +212,7 @@ impl Stage {
                 self.set_clock(*clock);
                 Ok(())
             }
-            Step::Disturb { network } => {
-                self.disturb(network);
-                Ok(())
-            }
+            Step::Disturb { network } => self.disturb(network),
             Step::Plain(command) => self.send(command, names).map_err(Stop::Fault),
             Step::Records(records) => {
                 let (from, to) = records.records;
@@ -372,7 +369,7 @@ impl Stage {
         }
     }
 
-    fn disturb(&self, network: &Network) {
+    fn disturb(&self, network: &Network) -> Result<(), Stop> {
         match network {
             Network::CloseOn(command, moment) => {
                 let moment = match moment {
@@ -385,9 +382,18 @@ impl Stage {
                 self.network.cut_after(Direction::Requests, *bytes, Ending::Close);
             }
             Network::Refuse => self.network.refuse_connections(),
-            Network::Closed => wait_until("a connection to be closed", || self.network.cuts() > self.closed),
+            Network::Closed => {
+                let until = Instant::now() + PATIENCE;
+                while self.network.cuts() == self.closed {
+                    if until < Instant::now() {
+                        return Err(Stop::Fault("no connection was closed".to_owned()));
+                    }
+                    thread::sleep(STEP);
+                }
+            }
             Network::Heal => self.network.heal(),
         }
+        Ok(())
     }
 
     fn interrupt(

@@ -34,9 +34,10 @@ impl<D: Door> Stream<D> {
     /// Needs no node id; without one, the id comes from the queue's sequencer.
     ///
     /// Fails with [`Code::Gone`] where there is no such dead letter, with [`Code::State`] where the entry of that id is no
-    /// dead letter, with [`Code::StreamAhead`] and [`Code::ClockAhead`], and then nothing changed; and with
-    /// [`Code::UnknownOutcome`], with the id that the record may have, when an answer was lost and the dead letter is gone
-    /// since. Putting it back again does no harm: it fails with [`Code::Gone`], or it was still there.
+    /// dead letter, with [`Code::TooLarge`] for more fields than a script can pass on, with [`Code::StreamAhead`] and
+    /// [`Code::ClockAhead`], and then nothing changed; and with [`Code::UnknownOutcome`], with the id that the record may have,
+    /// when nobody could say by the deadline. Putting it back again does no harm: it fails with [`Code::Gone`], or it was still
+    /// there.
     ///
     /// # Cancel safety
     ///
@@ -53,6 +54,6 @@ impl<D: Door> Stream<D> {
     /// # }
     /// ```
     pub fn put_back(&self, id: EventId) -> D::Answer<EventId> {
-        self.door.run(Ok(PutBack::new(self.key.clone(), id)))
+        self.door.run(Ok(PutBack::new(self.key.clone(), id, self.timeout())))
     }
 }

@@ -19,7 +19,7 @@ use crate::events::publish::Publish;
 use crate::events::signal::Signal;
 use crate::id::branded::BrandedId;
 use crate::record::Fields;
-use crate::stream::Key;
+use crate::stream::Keys;
 use crate::stream::writers::Writers;
 use std::fmt;
 use std::time::Duration;
@@ -50,6 +50,7 @@ pub struct Events<D = Shared> {
     door: D,
     hub: Hub,
     channel: Channel,
+    keys: Keys,
 }
 
 /// A verdict, and what became of its event.
@@ -62,8 +63,8 @@ pub struct Decided<T> {
 }
 
 impl<D: Door> Events<D> {
-    pub(super) fn new(door: D, hub: Hub, channel: Channel) -> Self {
-        Self { door, hub, channel }
+    pub(super) fn new(door: D, hub: Hub, channel: Channel, keys: Keys) -> Self {
+        Self { door, hub, channel, keys }
     }
 
     /// The channel on the server.
@@ -131,7 +132,7 @@ impl<D: Door> Events<D> {
     /// Fails with [`Code::Auth`], which names the channel rule where the user lacks it, with [`Code::Disconnected`] when there was
     /// no connection until the client's `timeout`, and with [`Code::VersionFence`].
     pub fn listen(&self) -> D::Answer<Listener> {
-        let Self { door, hub, channel } = self.clone();
+        let Self { door, hub, channel, .. } = self.clone();
         self.door.spawn(async move { Ok(Listener::new(hub.hold(door.shared().await?, channel).await?)) })
     }
 
@@ -172,12 +173,12 @@ impl<D: Door> Events<D> {
             Ok(job) => job,
             Err(error) => return D::ready(Err(error.about("job"))),
         };
-        let Self { door, hub, channel } = self.clone();
+        let Self { door, hub, channel, .. } = self.clone();
         self.door.spawn(async move { watch(hub.hold(door.shared().await?, channel).await?, job).await })
     }
 
     fn stream(&self, stream: &str, writers: Writers) -> Result<Stream<D>> {
-        let key = Key::new(self.channel.keys(), stream)?;
+        let key = self.keys.get(self.channel.keys(), stream)?;
         Ok(Stream::new(self.door.clone(), key).writers(writers))
     }
 

@@ -27,7 +27,7 @@ use crate::node::{self, Minted, Nodes};
 use crate::notice::Notices;
 use crate::operation::command::{Command, Commands, Reply};
 use crate::operation::lease::NodeLease;
-use crate::stream::Key;
+use crate::stream::Keys;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +57,7 @@ use std::time::Duration;
 pub struct Client<D = Shared> {
     door: D,
     hub: Hub,
+    keys: Keys,
 }
 
 impl Client<Shared> {
@@ -138,18 +139,18 @@ impl Client<Local> {
 impl<D: Door> Client<D> {
     fn new(door: D) -> Self {
         node::keep(&door);
-        Self { door, hub: Hub::new() }
+        Self { door, hub: Hub::new(), keys: Keys::default() }
     }
 
     /// The events of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn events(&self, queue: &str) -> Result<Events<D>> {
         let channel = Channel::new(Keyspace::new(queue)?);
-        Ok(Events::new(self.door.clone(), self.hub.clone(), channel))
+        Ok(Events::new(self.door.clone(), self.hub.clone(), channel, self.keys.clone()))
     }
 
     /// A stream of a queue. Fails with [`Code::InvalidName`](crate::Code::InvalidName).
     pub fn stream(&self, queue: &str, name: &str) -> Result<Stream<D>> {
-        let key = Key::new(&Keyspace::new(queue)?, name)?;
+        let key = self.keys.get(&Keyspace::new(queue)?, name)?;
         Ok(Stream::new(self.door.clone(), key))
     }
 
@@ -159,10 +160,9 @@ impl<D: Door> Client<D> {
     /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
     ///
     /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
-    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free, with
+    /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
     /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
-    /// `on_node_conflict` says so, as every call does where the server cannot be reached in time, and as
-    /// [`Mint::mint`](crate::Mint::mint) does.
+    /// `on_node_conflict` says so, and as [`Mint::mint`](crate::Mint::mint) does.
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {

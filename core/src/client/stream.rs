@@ -24,6 +24,7 @@ use crate::stream::read::Cursor;
 use crate::stream::trim::{Trim, Trimming};
 use crate::stream::writers::Writers;
 use std::fmt;
+use std::time::Duration;
 
 /// An append-only log of one queue.
 ///
@@ -131,7 +132,11 @@ impl<D: Door> Stream<D> {
                 let append = |key, fields| Ok(Append::new(key, None, fields));
                 self.door.run(self.announce(fields, signal, append))
             }
-            Writers::Many => self.door.run(self.announce(fields, signal, AppendSequenced::one)),
+            Writers::Many => {
+                let timeout = self.timeout();
+                let append = |key, fields| AppendSequenced::one(key, fields, timeout);
+                self.door.run(self.announce(fields, signal, append))
+            }
         }
     }
 
@@ -166,7 +171,7 @@ impl<D: Door> Stream<D> {
                 self.door.run(Ok(batch))
             }
             Writers::Many => {
-                let batch = AppendBatchSequenced::new(self.key.clone(), records);
+                let batch = AppendBatchSequenced::new(self.key.clone(), records, self.timeout());
                 if batch.is_done() {
                     return D::ready(Ok(batch.into_results()));
                 }
@@ -219,7 +224,8 @@ impl<D: Door> Stream<D> {
     /// ```
     pub fn append_sequenced(&self, fields: impl Into<Fields>) -> D::Answer<EventId> {
         let fields = self.checked(fields.into());
-        self.door.run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields)))
+        self.door
+            .run(fields.and_then(|fields| AppendSequenced::one(self.key.clone(), fields, self.timeout())))
     }
 
     /// Appends all records to a stream that has several writers, in one step of the server's, or none of them.
@@ -245,7 +251,8 @@ impl<D: Door> Stream<D> {
         &self,
         records: impl IntoIterator<Item = F>,
     ) -> D::Answer<Vec<EventId>> {
-        self.append_all(records, AppendSequenced::batch)
+        let timeout = self.timeout();
+        self.append_all(records, |key, records| AppendSequenced::batch(key, records, timeout))
     }
 
     /// Reads a range, oldest first.
@@ -313,6 +320,11 @@ impl<D: Door> Stream<D> {
     fn checked(&self, fields: Fields) -> Result<Fields> {
         fields.check(self.door.settings().max_record_bytes).map_err(|error| error.about(&*self.key))?;
         Ok(fields)
+    }
+
+    /// The longest that a call of the client's waits.
+    pub(super) fn timeout(&self) -> Duration {
+        self.door.settings().timeout
     }
 }
 

@@ -118,7 +118,9 @@ impl<'a> Handshake<'a> {
             Round::Hello | Round::Auth => {
                 let reply = replies.into_iter().next().unwrap_or(Value::Nil);
                 self.round = match reply {
-                    Value::ServerError(error) if self.round == Round::Hello && speaks_only_resp2(&error) => {
+                    Value::ServerError(error)
+                        if self.round == Round::Hello && self.speaks_only_resp2(&error) =>
+                    {
                         if self.settings.protocol == Protocol::Resp3 {
                             return Err(self.refused(&error));
                         }
@@ -170,6 +172,16 @@ impl<'a> Handshake<'a> {
         Ok(Greeting { server_time, eviction })
     }
 
+    /// Whether the server knows no `HELLO`. Where it asks for a password some say so only by asking for one, which one that
+    /// knows it would have found in it.
+    fn speaks_only_resp2(&self, error: &redis::ServerError) -> bool {
+        match error.code() {
+            "NOPROTO" => true,
+            "NOAUTH" => self.password.is_some(),
+            _ => error.details().is_some_and(is_unknown),
+        }
+    }
+
     fn check(&self, identity: &Identity) -> Result<()> {
         identity.check().map_err(|error| error.about(self.settings.endpoint.to_string()))
     }
@@ -205,10 +217,6 @@ fn is_full(error: &redis::ServerError) -> bool {
 fn is_unknown(details: &str) -> bool {
     let details = details.to_ascii_lowercase();
     ["unknown command", "unsupported command"].iter().any(|text| details.contains(text))
-}
-
-fn speaks_only_resp2(error: &redis::ServerError) -> bool {
-    error.code() == "NOPROTO" || error.details().is_some_and(is_unknown)
 }
 
 /// Lets absent and fitting versions pass.
@@ -331,6 +339,7 @@ mod tests {
             "-NOPROTO unsupported protocol version\r\n",
             "-ERR unknown command 'HELLO'\r\n",
             "-ERR unsupported command 'HELLO'\r\n",
+            "-NOAUTH Authentication required.\r\n",
         ] {
             let with_password = settings(&[("password", "p")]);
             let mut handshake = begin(&with_password);
@@ -346,8 +355,9 @@ mod tests {
             let only_resp3 = settings(&[("protocol", "3")]);
             let mut handshake = begin(&only_resp3);
             handshake.commands();
+            let code = if error.starts_with("-NOAUTH") { Code::Auth } else { Code::Server };
             let error = handshake.answered(replies(&[error])).unwrap_err();
-            assert_eq!(error.code(), Code::Server, "{error}");
+            assert_eq!(error.code(), code, "{error}");
         }
     }
 
@@ -373,7 +383,6 @@ mod tests {
         let with_password = settings(&[("password", "secret")]);
         for (error, code) in [
             ("-WRONGPASS invalid username-password pair or user is disabled.\r\n", Code::Auth),
-            ("-NOAUTH HELLO must be called with the client already authenticated\r\n", Code::Auth),
             ("-ERR AUTH <password> called without any password configured\r\n", Code::Auth),
             ("-DENIED Redis is running in protected mode\r\n", Code::Auth),
             ("-LOADING the dataset in memory\r\n", Code::Unavailable),

@@ -7,7 +7,7 @@ use super::settings::Settings;
 use super::socket::failure;
 use crate::error::{Code, Error, Result};
 use crate::operation::command::{Command, Reply};
-use crate::operation::{Operation, Step};
+use crate::operation::{Operation, Step, with_cause};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
@@ -89,11 +89,13 @@ impl Lane {
             while replies.len() < expected {
                 match heard(&mut link, &mut progress, &mut replies).await {
                     Ok(()) => {}
-                    Err(Silent::TooLong(late)) => return operation.abandon(late),
+                    Err(Silent::TooLong(late)) => {
+                        return with_cause(operation.abandon(late.clone()), &late);
+                    }
                     Err(Silent::Broken(error)) => {
                         let error = failure(&self.settings.endpoint, &error);
                         return match operation.cut(replies) {
-                            Step::Done(answer) => answer,
+                            Step::Done(answer) => with_cause(answer, &error),
                             Step::Again | Step::Later(_) => Err(error),
                         };
                     }

@@ -419,6 +419,7 @@ impl Driver {
             self.pauses.reset();
             self.reconnects.answered();
         }
+        let mut paused = false;
         inner.on_line(|line| {
             let abandoned = line.settle(settled);
             // One pause for all that was refused together.
@@ -428,9 +429,10 @@ impl Driver {
                 }
                 _ => {}
             }
+            paused = line.paused_until().is_some();
             abandoned
         });
-        inner.line().paused_until().is_some()
+        paused
     }
 
     /// Adds the commands to send next, and answers their number; nothing where nothing is to be sent now.

@@ -52,7 +52,7 @@ impl Operation for Publish {
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         // What the server refused last, it did not publish.
         let open = self.sent && why.code() != Code::Unavailable;
-        Err(if open { unknown(why.message(), &self.channel) } else { why.about(&*self.channel) })
+        Err(if open { unknown(why.message(), &self.channel).because(why) } else { why.about(&*self.channel) })
     }
 
     fn bytes(&self) -> usize {

@@ -10,10 +10,10 @@ use crate::record::packed::Packed;
 use crate::record::reply;
 use crate::script::{self, DEAD_LETTER, Form, PUT_BACK};
 use crate::stream::Key;
-use crate::stream::append::{Found, found, look_up};
-use crate::stream::append_sequenced::write_candidate;
+use crate::stream::append_sequenced::{Question, write_candidate};
 use redis::Value;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What became of an entry that was to be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,8 @@ pub(crate) enum Outcome {
 
 /// Moves an entry of a group to the dead letters, and acknowledges it, in one step.
 ///
-/// An entry that is not pending is left alone, so it can be sent again after a lost answer.
+/// Its question gets the same answer again, and an entry that is not pending is left alone, so it can be sent again after a
+/// lost answer.
 pub(crate) struct DeadLetter {
     key: Key,
     group: Arc<str>,
@@ -36,6 +37,7 @@ pub(crate) struct DeadLetter {
     attempts: u64,
     error: Vec<u8>,
     candidate: Option<EventId>,
+    question: Question,
     /// The server refused a candidate, so the id is left to its sequencer.
     without_candidate: bool,
     /// When it was sent first, in Unix milliseconds.
@@ -44,15 +46,25 @@ pub(crate) struct DeadLetter {
 }
 
 impl DeadLetter {
-    pub(crate) fn new(key: Key, group: Arc<str>, entry_id: EntryId, attempts: u64, error: Vec<u8>) -> Self {
+    /// `timeout` is the client's.
+    pub(crate) fn new(
+        key: Key,
+        group: Arc<str>,
+        entry_id: EntryId,
+        attempts: u64,
+        error: Vec<u8>,
+        timeout: Duration,
+    ) -> Self {
         let (candidate, without_candidate, at, form) = (None, false, None, Form::Hash);
-        Self { key, group, entry_id, attempts, error, candidate, without_candidate, at, form }
+        let question = Question::new(timeout);
+        Self { key, group, entry_id, attempts, error, candidate, question, without_candidate, at, form }
     }
 
     fn read(&self, reply: Value) -> Result<Outcome> {
         match reply::accepted(reply)? {
             Value::Int(0) => Ok(Outcome::Settled),
             Value::Int(-1) => Ok(Outcome::Lost),
+            Value::Int(-2) => Err(too_many_fields(self.entry_id)),
             id => EventId::parse(reply::bytes(id)?).map(Outcome::Moved),
         }
     }
@@ -63,18 +75,21 @@ impl Operation for DeadLetter {
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.candidate.is_none() && !self.without_candidate {
-            // Where this host can make no id, the sequencer does.
+            // Where this host can make no id, or has leased no node, the sequencer does: a consumer needs no lease.
             self.candidate = minter.mint().ok();
         }
         self.at.get_or_insert_with(|| minter.now());
+        self.question.prepare(self.candidate, minter);
         Ok(())
     }
 
     fn commands(&self, commands: &mut Packed) {
         let dead = self.key.dead_letters();
-        let keys = [&*self.key, &*dead, self.key.sequencer()];
-        let mut command = DEAD_LETTER.call(self.form, &keys, 8, commands);
+        let asked = self.key.asked(self.candidate);
+        let keys = [&*self.key, &*dead, self.key.sequencer(), &asked];
+        let mut command = DEAD_LETTER.call(self.form, &keys, 9, commands);
         command.arg(&*self.group).arg(self.entry_id.text().as_bytes());
+        self.question.write(self.candidate, &mut command);
         write_candidate(self.candidate, &mut command);
         command.number(self.attempts).arg(&self.error).number(self.at.unwrap_or_default());
     }
@@ -85,7 +100,10 @@ impl Operation for DeadLetter {
             && script::is_unknown(error)
         {
             self.form = Form::Source;
-            self.candidate = None;
+            if !self.question.again {
+                self.question.forget();
+                self.candidate = None;
+            }
             return Step::Again;
         }
         match self.read(reply) {
@@ -98,14 +116,22 @@ impl Operation for DeadLetter {
         }
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        if !self.question.again {
+            self.question.forget();
+        }
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         // The next server may be another one, which does not know the script.
         self.form = Form::Source;
+        self.question.again = true;
         Step::Again
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        if self.at.is_none() {
+        if !self.question.sent {
             return Err(why.about(&*self.key));
         }
         let entry_id = self.entry_id;
@@ -113,76 +139,69 @@ impl Operation for DeadLetter {
             Code::UnknownOutcome,
             format!("the entry {entry_id} may or may not be a dead letter now: {}", why.message()),
         )
-        .about(&*self.key))
+        .about(&*self.key)
+        .because(why))
     }
+}
+
+/// What a script cannot do with an entry of too many fields.
+fn too_many_fields(entry_id: impl std::fmt::Display) -> Error {
+    Error::new(
+        Code::TooLarge,
+        format!(
+            "the entry {entry_id} has more fields than a script can pass on to one command: a dead letter can have 3745 of \
+             its own"
+        ),
+    )
 }
 
 /// Appends a dead letter's own fields to its stream and removes it, in one step.
 ///
-/// Only the sending that finds the dead letter appends anything, so it can be sent again after a lost answer, whatever
-/// the old connection still brings. Where a second sending finds nothing, the first may have done it, or someone else.
+/// Only the sending that finds the dead letter appends anything, and its question gets the same answer again, so it can be
+/// sent again after a lost answer, whatever the old connection still brings.
 pub(crate) struct PutBack {
     key: Key,
     id: EventId,
     candidate: Option<EventId>,
     question: Question,
     form: Form,
-    sent: bool,
-    /// An answer was lost before.
-    resent: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Question {
-    PutBack,
-    /// A dead letter that was there is gone after a lost answer; does the new record stand under its candidate?
-    Candidate(EventId),
 }
 
 impl PutBack {
-    pub(crate) fn new(key: Key, id: EventId) -> Self {
-        let (candidate, question, form) = (None, Question::PutBack, Form::Hash);
-        Self { key, id, candidate, question, form, sent: false, resent: false }
+    /// `timeout` is the client's.
+    pub(crate) fn new(key: Key, id: EventId, timeout: Duration) -> Self {
+        Self { key, id, candidate: None, question: Question::new(timeout), form: Form::Hash }
     }
 
-    fn put_back(&mut self, reply: Value) -> Step<EventId> {
+    fn read(&self, reply: Value) -> Result<EventId> {
         match reply {
-            Value::ServerError(error) if script::is_unknown(&error) => {
-                self.form = Form::Source;
-                Step::Again
-            }
-            Value::Nil if !self.resent => {
+            // A first sending without a candidate is not on record; with one, it was never carried out.
+            Value::Nil if self.question.again && self.candidate.is_none() => Err(self.unknown(Error::new(
+                Code::Gone,
+                "an answer was lost, and it is not among the dead letters any more",
+            ))),
+            Value::Nil => {
                 let dead = self.key.dead_letters();
-                Step::Done(Err(Error::new(Code::Gone, format!("there is no dead letter {}", self.id))
+                Err(Error::new(Code::Gone, format!("there is no dead letter {}", self.id))
                     .about(&*dead)
-                    .with_id(self.id)))
+                    .with_id(self.id))
             }
-            Value::Nil => match self.candidate {
-                Some(candidate) => {
-                    self.question = Question::Candidate(candidate);
-                    Step::Again
-                }
-                None => Step::Done(Err(self.gone_since())),
-            },
+            Value::Int(-2) => Err(too_many_fields(self.id).about(&*self.key).with_id(self.id)),
             reply => match reply::bytes(reply).and_then(EventId::parse) {
-                Ok(id) => Step::Done(Ok(id)),
-                Err(error) if self.resent => Step::Done(Err(self.unknown(error.message()))),
-                Err(error) => Step::Done(Err(error.about(&*self.key))),
+                Ok(id) => Ok(id),
+                Err(error) if self.question.again => Err(self.unknown(error)),
+                Err(error) => Err(error.about(&*self.key)),
             },
         }
     }
 
-    fn gone_since(&self) -> Error {
-        self.unknown("an answer was lost, and it is not among the dead letters any more")
-    }
-
-    fn unknown(&self, why: &str) -> Error {
+    fn unknown(&self, why: Error) -> Error {
         let id = self.id;
         let error = Error::new(
             Code::UnknownOutcome,
-            format!("the dead letter {id} may or may not have been put back: {why}"),
+            format!("the dead letter {id} may or may not have been put back: {}", why.message()),
         );
-        error.about(&*self.key).with_id(self.candidate.unwrap_or(id))
+        error.about(&*self.key).with_id(self.candidate.unwrap_or(id)).because(why)
     }
 }
 
@@ -190,49 +209,56 @@ impl Operation for PutBack {
     type Reply = EventId;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        if self.candidate.is_none() {
-            // A client that has leased no node needs none for this: the sequencer gives the id.
-            self.candidate = match minter.mint() {
-                Err(error) if error.code() == Code::NodeLeaseLost => None,
-                minted => Some(minted.map_err(|error| error.about(&*self.key))?),
-            };
+        if self.mints() {
+            self.candidate = Some(minter.mint().map_err(|error| error.about(&*self.key))?);
         }
-        self.sent = true;
+        self.question.prepare(self.candidate, minter);
         Ok(())
     }
 
+    fn mints(&self) -> bool {
+        self.candidate.is_none() && !self.question.sent
+    }
+
     fn commands(&self, commands: &mut Packed) {
-        if let Question::Candidate(candidate) = self.question {
-            return look_up(&self.key, candidate, commands);
-        }
         let dead = self.key.dead_letters();
-        let keys = [&*self.key, &*dead, self.key.sequencer()];
-        let mut command = PUT_BACK.call(self.form, &keys, 4, commands);
+        let asked = self.key.asked(self.candidate);
+        let keys = [&*self.key, &*dead, self.key.sequencer(), &asked];
+        let mut command = PUT_BACK.call(self.form, &keys, 5, commands);
         command.arg(EntryId::from(self.id).text().as_bytes());
+        self.question.write(self.candidate, &mut command);
         write_candidate(self.candidate, &mut command);
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let reply = replies.into_iter().next().unwrap_or(Value::Nil);
-        match self.question {
-            Question::PutBack => self.put_back(reply),
-            Question::Candidate(candidate) => Step::Done(match found(reply, candidate) {
-                Ok(Found::Record) => Ok(candidate),
-                Ok(_) => Err(self.gone_since()),
-                Err(error) => Err(self.unknown(error.message())),
-            }),
+        match replies.into_iter().next().unwrap_or(Value::Nil) {
+            Value::ServerError(error) if script::is_unknown(&error) => {
+                self.form = Form::Source;
+                if !self.question.again {
+                    self.question.forget();
+                }
+                Step::Again
+            }
+            reply => Step::Done(self.read(reply)),
         }
+    }
+
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        if !self.question.again {
+            self.question.forget();
+        }
+        Step::Later(why)
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
         // The next server may be another one, which does not know the script.
         self.form = Form::Source;
-        self.resent = true;
+        self.question.again = true;
         Step::Again
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(if self.sent { self.unknown(why.message()) } else { why.about(&*self.key) })
+        Err(if self.question.sent { self.unknown(why) } else { why.about(&*self.key) })
     }
 }
 
@@ -244,6 +270,7 @@ mod tests {
     use crate::keyspace::Keyspace;
 
     const T: u64 = 1_735_689_600_000;
+    const TIMEOUT: Duration = Duration::from_secs(5);
 
     fn minter(node: Option<u16>) -> Minter {
         Minter::new(Clock::standing(T), node.map(|node| Mint::new(node).unwrap()), None)
@@ -254,7 +281,7 @@ mod tests {
     }
 
     fn dead_letter() -> DeadLetter {
-        DeadLetter::new(key(), "g".into(), EntryId::new(7, 8), 3, b"no".to_vec())
+        DeadLetter::new(key(), "g".into(), EntryId::new(7, 8), 3, b"no".to_vec(), TIMEOUT)
     }
 
     fn reply(text: &str) -> Vec<Value> {
@@ -268,10 +295,9 @@ mod tests {
         assert_eq!(commands.count(), 1);
         let text = commands.texts().remove(0);
         // What follows the script and the number of its keys.
-        match text.split_once(" emq:{q}:stream:s emq:{q}:stream:s:dead emq:{q}:seq ") {
-            Some((call, values)) => format!("{} {values}", call.split(' ').next().unwrap()),
-            None => text,
-        }
+        let keys = " 4 emq:{q}:stream:s emq:{q}:stream:s:dead emq:{q}:seq emq:{q}:asked:";
+        let (call, values) = text.split_once(keys).unwrap();
+        format!("{} {values}", call.split(' ').next().unwrap())
     }
 
     #[test]
@@ -279,7 +305,8 @@ mod tests {
         let (minter, mut operation) = (minter(Some(870)), dead_letter());
         let id = "1735689600000-3563520";
         let branded = EventId::try_from(id.parse::<EntryId>().unwrap()).unwrap();
-        let values = format!("g 7-8 1735689600000 3563520 {branded} 3 no 1735689600000");
+        let owner = minter.owner();
+        let values = format!("347137920 g 7-8 {branded}{owner} 60000 {id} {branded} 3 no 1735689600000");
         assert_eq!(sent(&mut operation, &minter), format!("EVALSHA {values}"));
         assert!(matches!(operation.lost(), Step::Again));
         assert_eq!(sent(&mut operation, &minter), format!("EVAL {values}"));
@@ -289,6 +316,7 @@ mod tests {
         assert!(matches!(operation.answered(reply(":-1\r\n")), Step::Done(Ok(Outcome::Lost))));
         for (text, expected) in [
             (":1\r\n", Code::Server),
+            (":-2\r\n", Code::TooLarge),
             ("$1\r\nx\r\n", Code::MalformedId),
             ("-NOGROUP no\r\n", Code::NoGroup),
             ("-EMQAHEAD stream 2 1\r\n", Code::StreamAhead),
@@ -302,17 +330,18 @@ mod tests {
     #[test]
     fn a_host_that_makes_no_id_leaves_it_to_the_sequencer() {
         let mut operation = dead_letter();
-        assert_eq!(sent(&mut operation, &minter(None)), "EVALSHA g 7-8    3 no 1735689600000");
+        assert_eq!(sent(&mut operation, &minter(None)), "EVALSHA 0 g 7-8  60000   3 no 1735689600000");
         let (minter, mut operation) = (minter(Some(871)), dead_letter());
         sent(&mut operation, &minter);
         assert!(matches!(operation.answered(reply("-EMQAHEAD clock 2 1\r\n")), Step::Again));
-        assert_eq!(sent(&mut operation, &minter), "EVALSHA g 7-8    3 no 1735689600000");
+        assert_eq!(sent(&mut operation, &minter), "EVALSHA 0 g 7-8  60000   3 no 1735689600000");
     }
 
     #[test]
     fn a_server_that_does_not_know_the_scripts_gets_them_whole() {
         let minter = minter(Some(872));
-        let (mut dead_letter, mut put_back) = (dead_letter(), PutBack::new(key(), minter.mint().unwrap()));
+        let (mut dead_letter, mut put_back) =
+            (dead_letter(), PutBack::new(key(), minter.mint().unwrap(), TIMEOUT));
         let unknown = "-NOSCRIPT No matching script.\r\n";
         assert!(sent(&mut dead_letter, &minter).starts_with("EVALSHA "));
         assert!(matches!(dead_letter.answered(reply(unknown)), Step::Again));
@@ -326,7 +355,8 @@ mod tests {
     fn what_was_never_sent_is_not_in_doubt() {
         let why = || Error::new(Code::Disconnected, "no connection");
         let minter = minter(Some(873));
-        let (mut dead_letter, mut put_back) = (dead_letter(), PutBack::new(key(), minter.mint().unwrap()));
+        let (mut dead_letter, mut put_back) =
+            (dead_letter(), PutBack::new(key(), minter.mint().unwrap(), TIMEOUT));
         assert_eq!(dead_letter.abandon(why()).unwrap_err().code(), Code::Disconnected);
         assert_eq!(put_back.abandon(why()).unwrap_err().code(), Code::Disconnected);
         sent(&mut dead_letter, &minter);
@@ -338,31 +368,36 @@ mod tests {
     #[test]
     fn a_dead_letter_that_is_gone_after_a_lost_answer() {
         let minter = minter(Some(874));
-        let mut put_back = PutBack::new(key(), minter.mint().unwrap());
-        sent(&mut put_back, &minter);
+        let id = minter.mint().unwrap();
+        let mut put_back = PutBack::new(key(), id, TIMEOUT);
+        let first = sent(&mut put_back, &minter);
         assert!(matches!(put_back.lost(), Step::Again));
-        sent(&mut put_back, &minter);
-        assert!(matches!(put_back.answered(reply("$-1\r\n")), Step::Again));
-        let candidate = put_back.candidate.unwrap();
-        let entry_id = EntryId::from(candidate);
-        assert_eq!(sent(&mut put_back, &minter), format!("XRANGE emq:{{q}}:stream:s {entry_id} {entry_id}"));
-        // The connection breaks once more, and the question is the same.
-        assert!(matches!(put_back.lost(), Step::Again));
-        assert!(sent(&mut put_back, &minter).starts_with("XRANGE "));
-        let record = format!("*1\r\n*2\r\n+{entry_id}\r\n*2\r\n$2\r\nid\r\n$14\r\n{candidate}\r\n");
-        assert!(matches!(put_back.answered(reply(&record)), Step::Done(Ok(id)) if id == candidate));
-        let Step::Done(Err(error)) = put_back.answered(reply("*0\r\n")) else { panic!("it is not there") };
-        assert_eq!((error.code(), error.id()), (Code::UnknownOutcome, Some(candidate.as_str())));
+        // The same question, so that the answer would be the same.
+        assert_eq!(sent(&mut put_back, &minter), first.replace("EVALSHA", "EVAL"));
+        let Step::Done(Err(error)) = put_back.answered(reply("$-1\r\n")) else { panic!("it is not there") };
+        assert_eq!((error.code(), error.id()), (Code::Gone, Some(id.as_str())));
 
-        // Without a candidate there is nothing to look for; and a refusal says nothing of the first sending.
-        let without = Minter::new(Clock::standing(T), None, None);
-        for answer in ["$-1\r\n", "-OOM no\r\n"] {
-            let mut put_back = PutBack::new(key(), candidate);
-            sent(&mut put_back, &without);
-            assert!(matches!(put_back.lost(), Step::Again));
-            sent(&mut put_back, &without);
-            let Step::Done(Err(error)) = put_back.answered(reply(answer)) else { panic!("{answer}") };
-            assert_eq!(error.code(), Code::UnknownOutcome);
-        }
+        // A refusal says nothing of the first sending.
+        let mut put_back = PutBack::new(key(), id, TIMEOUT);
+        sent(&mut put_back, &minter);
+        assert!(matches!(put_back.lost(), Step::Again));
+        sent(&mut put_back, &minter);
+        let Step::Done(Err(error)) = put_back.answered(reply("-OOM no\r\n")) else { panic!("an error") };
+        assert_eq!(error.code(), Code::UnknownOutcome);
+        assert!(error.cause().is_some());
+    }
+
+    #[test]
+    fn what_the_server_could_not_serve_is_asked_again_and_not_in_doubt() {
+        let minter = minter(Some(875));
+        let why = || Error::new(Code::Unavailable, "loading");
+        let (mut dead_letter, mut put_back) =
+            (dead_letter(), PutBack::new(key(), minter.mint().unwrap(), TIMEOUT));
+        sent(&mut dead_letter, &minter);
+        sent(&mut put_back, &minter);
+        assert!(matches!(dead_letter.unavailable(reply("-LOADING\r\n"), why()), Step::Later(_)));
+        assert!(matches!(put_back.unavailable(reply("-LOADING\r\n"), why()), Step::Later(_)));
+        assert_eq!(dead_letter.abandon(why()).unwrap_err().code(), Code::Unavailable);
+        assert_eq!(put_back.abandon(why()).unwrap_err().code(), Code::Unavailable);
     }
 }

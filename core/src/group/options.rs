@@ -228,8 +228,9 @@ impl ConsumerOptions {
         Self { max_n: Some(max_n), max_wait, ..self }
     }
 
-    /// Refuses what does not fit together.
-    pub(super) fn check(&self) -> Result<()> {
+    /// Refuses what does not fit together, as [`Stream::consumer`](crate::Stream::consumer) does: with
+    /// [`Code::InvalidOption`](crate::Code::InvalidOption).
+    pub fn check(&self) -> Result<()> {
         let longest = Duration::from_secs(24 * 3_600);
         for (name, number, most) in [
             ("count", self.count, 10_000),

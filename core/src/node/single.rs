@@ -1,6 +1,6 @@
 //! One id, made where the client first needs a lease for it.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
@@ -54,6 +54,13 @@ impl Operation for Minted {
     }
 
     fn abandon(&mut self, why: Error) -> Result<EventId> {
-        self.id.ok_or(why)
+        self.id.ok_or_else(|| match why.code() {
+            Code::Timeout | Code::Disconnected | Code::Unavailable => Error::new(
+                Code::NodeLeaseLost,
+                format!("there is no lease of a node id to make an id with: {}", why.message()),
+            )
+            .because(why),
+            _ => why,
+        })
     }
 }

@@ -65,9 +65,6 @@ pub(crate) struct Bounds {
     pub(crate) bytes: usize,
 }
 
-/// How often an operation may be the only one on its way when the connection breaks.
-const BREAKS: u32 = 3;
-
 impl Line {
     /// A line that takes operations until those on it are over the bounds.
     pub(crate) fn new(bounds: Bounds) -> Self {
@@ -160,12 +157,7 @@ impl Line {
         if !self.recovering {
             let (mut commands, mut bytes) = (0, 0);
             while commands < max.weight && bytes < max.bytes && taken.len() < room {
-                // What mints waits for the lease, and what stands behind it waits with it.
-                if self.node.is_held() && self.next_entry().is_some_and(|entry| entry.task.mints()) {
-                    break;
-                }
-                let next = self.again.pop_first().map(|(_, entry)| entry).or_else(|| self.fresh.pop_front());
-                let Some(entry) = next else { break };
+                let Some(entry) = self.next() else { break };
                 commands += entry.weight;
                 bytes += entry.bytes;
                 taken.push(entry);
@@ -180,9 +172,28 @@ impl Line {
         taken
     }
 
-    /// What is sent next.
-    fn next_entry(&self) -> Option<&Entry> {
-        self.again.first_key_value().map(|(_, entry)| entry).or_else(|| self.fresh.front())
+    /// Hands out what is sent next.
+    ///
+    /// What mints waits for the lease, and what stands behind it waits with it: for the answer of the server's. Where that was
+    /// to ask again later, only what mints waits.
+    fn next(&mut self) -> Option<Entry> {
+        let goes = |entry: &Entry| !self.node.is_held() || !entry.task.mints();
+        let passes = self.node.is_passed();
+        let age = match passes {
+            true => self.again.values().find(|entry| goes(entry)),
+            false => self.again.values().next().filter(|entry| goes(entry)),
+        };
+        if let Some(age) = age.map(|entry| entry.age) {
+            return self.again.remove(&age);
+        }
+        if !self.again.is_empty() && !passes {
+            return None;
+        }
+        let place = match passes {
+            true => self.fresh.iter().position(goes)?,
+            false => self.fresh.front().filter(|entry| goes(entry)).map(|_| 0)?,
+        };
+        self.fresh.remove(place)
     }
 
     /// Counts as on their way what was handed out by [`Line::take`].
@@ -223,7 +234,7 @@ impl Line {
         }
         let Flight { entry, replies, .. } = self.flight.pop_front()?;
         self.in_hand += usize::from(entry.is_some());
-        Some(Answered { entry: entry?, replies, hopeless: false })
+        Some(Answered { entry: entry?, replies })
     }
 
     /// Takes back what was handed out by [`Line::answer`].
@@ -284,13 +295,9 @@ impl Line {
         if sent.iter().any(again) {
             self.window = (self.window.min(count) / 4).max(1);
         }
-        let mut lost = Lost::new(why.clone());
-        for Flight { entry, replies, .. } in sent {
-            let Some(mut entry) = entry else { continue };
-            entry.breaks += 1;
-            let hopeless = alone && entry.breaks >= BREAKS;
-            lost.sent.push(Answered { entry, replies, hopeless });
-        }
+        let mut lost = Lost::new(why.clone(), alone);
+        let answered = |Flight { entry, replies, .. }| Some(Answered { entry: entry?, replies });
+        lost.sent.extend(sent.into_iter().filter_map(answered));
         lost.unsent.extend(unsent.into_iter().filter_map(|flight| flight.entry));
         self.in_hand += lost.sent.len() + lost.unsent.len();
         lost

@@ -20,6 +20,8 @@ pub struct Minter {
     clock: Clock,
     wall: Wall,
     cell: MintCell,
+    /// Whether its node is leased, and not given by the user.
+    leases: bool,
     origin: Origin,
     /// Until when, on the clock of [`boot_ns`], the node may be minted with; 0 without a lease.
     deadline: AtomicU64,
@@ -44,14 +46,14 @@ impl Minter {
     }
 
     /// One that mints with a node that it is given, or is still to be given, once it is permitted to.
-    ///
     pub(crate) fn leased(clock: Clock, node: Option<Mint>, max_ahead: Option<Duration>) -> Self {
+        let leases = node.is_none();
         let cell = match (node, clock.standing_at()) {
             (Some(node), None) => node.cell(),
             (Some(node), Some(ms)) => MintCell::standing(node.node(), ms),
             (None, _) => MintCell::own(0),
         };
-        Self::with(clock, cell, max_ahead)
+        Self { leases, ..Self::with(clock, cell, max_ahead) }
     }
 
     fn with(clock: Clock, cell: MintCell, max_ahead: Option<Duration>) -> Self {
@@ -59,6 +61,7 @@ impl Minter {
             clock,
             wall: Wall::default(),
             cell,
+            leases: false,
             origin: Origin::here(),
             deadline: AtomicU64::new(0),
             limit: AtomicU64::new(0),
@@ -71,6 +74,11 @@ impl Minter {
     /// The client's own token, a ULID: no two clients have the same one.
     pub(crate) fn owner(&self) -> &str {
         &self.owner
+    }
+
+    /// Whether its node is leased, so that no other process mints with it.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.leases && self.deadline.load(Ordering::Relaxed) != 0
     }
 
     /// Takes the server's time, in Unix milliseconds, as it was at `at`.

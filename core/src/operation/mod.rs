@@ -16,7 +16,7 @@ pub(crate) mod pending;
 pub(crate) mod server_clock;
 pub(crate) mod wakers;
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::record::packed::Packed;
 use minter::Minter;
 use redis::Value;
@@ -46,6 +46,14 @@ impl<T> Step<T> {
             Self::Later(why) => Step::Later(why),
         }
     }
+}
+
+/// The answer of an operation that ended early: an outcome is unknown for that reason.
+pub(crate) fn with_cause<T>(answer: Result<T>, why: &Error) -> Result<T> {
+    answer.map_err(|error| match error.code() {
+        Code::UnknownOutcome if error.cause().is_none() => error.because(why.clone()),
+        _ => error,
+    })
 }
 
 /// One thing that the bus does on the wire, as a state machine.

@@ -49,7 +49,7 @@ impl ServerClock {
     }
 
     /// The server's time in Unix milliseconds now.
-    fn now(&self) -> Option<u64> {
+    pub(crate) fn now(&self) -> Option<u64> {
         self.at(boot_ns())
     }
 

@@ -1,7 +1,7 @@
 //! The fields of a record to append.
 
-use super::ID_FIELD;
 use super::packed::{Arguments, Packed};
+use super::{ID_FIELD, Record};
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
@@ -114,6 +114,14 @@ impl Fields {
         for part in self.parts() {
             command.arg(part);
         }
+    }
+}
+
+/// The same names and values in the same order.
+impl PartialEq<Record> for Fields {
+    fn eq(&self, record: &Record) -> bool {
+        let fields = record.fields().iter().map(|(name, value)| (name.as_slice(), value.as_slice()));
+        self.len() == record.fields().len() && self.iter().eq(fields)
     }
 }
 

@@ -103,9 +103,9 @@ mod tests {
         assert_eq!(NODE_LEASE.hash(), "e66925752ff643169eeca0c66048b28840fe9eb7");
         assert_eq!(UPDATE_PROGRESS.hash(), "2663f1a22343fc6abf4ec37253564be01fc2d1da");
         assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
-        assert_eq!(APPEND_SEQUENCED.hash(), "cb1c20575ae699a8a8aecc4016da0de552bbeb36");
-        assert_eq!(DEAD_LETTER.hash(), "7b0a5c8b6550dbb4bf93da859c143270291d90b9");
-        assert_eq!(PUT_BACK.hash(), "fc622cb81ac0f1c51a7244988c8d0f02a7eabd87");
+        assert_eq!(APPEND_SEQUENCED.hash(), "c4cf5cf6dd6299db6412eb54c8c3217b2415988b");
+        assert_eq!(DEAD_LETTER.hash(), "1efa2029e349fc4f743b25efb4f95c249a3e8914");
+        assert_eq!(PUT_BACK.hash(), "95f1db5baeaf4ad1b74ae2f78bcd49e9760b9c2d");
         assert_eq!(APPEND_BATCH.hash(), "8bcf700cfc45212b2da4b10bd2084d09540e0abf");
     }
 

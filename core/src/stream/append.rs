@@ -1,13 +1,14 @@
 //! One record, appended once or reported (`docs/protocol.md` §4).
 
 use super::Key;
+use super::info::{self, StreamInfo};
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
-use crate::record::{Fields, Record, reply};
+use crate::record::{Fields, reply};
 use redis::Value;
 
 /// Appends one record.
@@ -43,9 +44,18 @@ impl Operation for Append {
         self.record.answered(&self.key, reply)
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.record.unavailable();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         self.record.lost();
         Step::Again
+    }
+
+    fn unsent(&mut self) {
+        self.record.unsent();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
@@ -64,14 +74,23 @@ impl Operation for Append {
 /// A record on its way into a stream.
 ///
 /// Its id makes a lost reply answerable: the entry is looked up, and sent again only where it is missing. A refusal
-/// after that may be the first sending's doing, so it is looked up once more.
+/// after that may be the first sending's doing, so it is looked up once more; where it is not there then, the stream's
+/// `XINFO` says whether it may have been.
 #[derive(Debug)]
 pub(crate) struct Appending {
     fields: Fields,
     id: Option<EventId>,
+    /// Its id is made when it is sent, and made anew where it certainly was not written and has been overtaken.
+    minted: bool,
+    /// The id is of a leased node, with which no other process writes.
+    leased: bool,
     question: Question,
+    /// It is on its way, or was and may have been applied.
+    sent: bool,
     /// An answer to the append was lost before.
     resent: bool,
+    /// A sending was refused because the server could not serve, so a later id of this client may stand above.
+    delayed: bool,
 }
 
 /// What is being asked.
@@ -83,13 +102,22 @@ enum Question {
     Lost,
     /// `XRANGE`: it was refused after an answer was lost; is it there?
     Refused,
-    /// `XINFO STREAM`: it was refused; what is the top?
+    /// `XINFO STREAM`: it was refused; what is the top, and may it have been there?
     Top,
 }
 
 impl Appending {
     pub(crate) fn new(id: Option<EventId>, fields: Fields) -> Self {
-        Self { fields, id, question: Question::Append, resent: false }
+        Self {
+            fields,
+            minted: id.is_none(),
+            id,
+            leased: false,
+            question: Question::Append,
+            sent: false,
+            resent: false,
+            delayed: false,
+        }
     }
 
     /// Whether its id is minted when it is sent.
@@ -105,7 +133,9 @@ impl Appending {
     pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.id.is_none() {
             self.id = Some(minter.mint()?);
+            self.leased = minter.is_leased();
         }
+        self.sent = true;
         Ok(())
     }
 
@@ -114,7 +144,7 @@ impl Appending {
         match self.question {
             Question::Append => self.fields.append_command(key, id, commands),
             Question::Lost | Question::Refused => look_up(key, id, commands),
-            Question::Top => ask_top(key, commands),
+            Question::Top => info::ask(key, commands),
         }
     }
 
@@ -125,25 +155,90 @@ impl Appending {
                 Value::ServerError(error) if reply::is_not_above_top(&error) => {
                     self.ask(if self.resent { Question::Refused } else { Question::Top })
                 }
-                reply => Step::Done(confirmed(reply, id).map_err(|error| error.about(&**key))),
+                reply => match confirmed(reply, id) {
+                    Ok(id) => Self::written(key, id),
+                    // What the first sending did, or will do when its last bytes arrive, nobody knows.
+                    Err(error) if self.resent => Step::Done(Err(self.unknown(key, id, error))),
+                    Err(error) => Step::Done(Err(error.about(&**key))),
+                },
             },
-            Question::Lost | Question::Refused => match found(reply, id) {
-                Err(error) => Step::Done(Err(self.unknown(key, id, error.message()))),
-                Ok(Found::Record) => Step::Done(Ok(id)),
-                Ok(Found::Another) => self.ask(Question::Top),
+            Question::Lost | Question::Refused => match found(reply, id, &self.fields) {
+                Err(error) => Step::Done(Err(self.unknown(key, id, error))),
+                Ok(Found::Record) => Self::written(key, id),
+                Ok(Found::Another) => Step::Done(Err(taken(key, id))),
                 Ok(Found::Nothing) if self.question == Question::Lost => {
                     self.resent = true;
                     self.ask(Question::Append)
                 }
                 Ok(Found::Nothing) => self.ask(Question::Top),
             },
-            Question::Top => Step::Done(Err(refused(key, id, top(reply).ok()))),
+            Question::Top => self.decided(key, id, StreamInfo::read(reply)),
         }
+    }
+
+    /// The server refused the id; where an answer was lost before, `info` says whether the record may have been there.
+    fn decided(&mut self, key: &Key, id: EventId, info: Result<StreamInfo>) -> Step<EventId> {
+        let seen = key.seen().get();
+        if let Ok(info) = &info {
+            key.seen().set(info.added());
+        }
+        if !self.resent {
+            return Step::Done(Err(refused(key, id, info.ok().map(|info| info.last()))));
+        }
+        let entry_id = EntryId::from(id);
+        match info {
+            Err(error) => Step::Done(Err(self.unknown(key, id, error))),
+            Ok(info) if info.last() == entry_id && self.leased => Step::Done(Ok(id)),
+            Ok(info) if info.may_have_held(entry_id, seen) => {
+                Step::Done(Err(self.unknown(key, id, removed_since())))
+            }
+            Ok(_) if self.minted && self.delayed => {
+                self.forget();
+                self.resent = false;
+                self.ask(Question::Append)
+            }
+            Ok(info) => Step::Done(Err(refused(key, id, Some(info.last())))),
+        }
+    }
+
+    fn written(key: &Key, id: EventId) -> Step<EventId> {
+        key.seen().add(1);
+        Step::Done(Ok(id))
     }
 
     fn ask(&mut self, question: Question) -> Step<EventId> {
         self.question = question;
         Step::Again
+    }
+
+    /// What was asked was not applied. A record that was not written at all may get another id.
+    pub(crate) fn unavailable(&mut self) {
+        if self.question == Question::Append {
+            self.delayed = true;
+            if !self.resent {
+                self.forget();
+            }
+        }
+    }
+
+    /// Nothing of what was asked had left.
+    pub(crate) fn unsent(&mut self) {
+        if self.question == Question::Append && !self.resent {
+            self.forget();
+        }
+    }
+
+    /// Whether it is on its way, or was and may have been applied.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.sent
+    }
+
+    /// It certainly was not written.
+    pub(crate) fn forget(&mut self) {
+        self.sent = false;
+        if self.minted {
+            self.id = None;
+        }
     }
 
     pub(crate) fn lost(&mut self) {
@@ -154,13 +249,9 @@ impl Appending {
 
     pub(crate) fn abandon(&self, key: &Key, why: Error) -> Error {
         match self.id {
-            Some(id) if self.question == Question::Top => refused(key, id, None),
-            // What the server refused last, it did not append.
-            Some(_) if self.question == Question::Append && why.code() == Code::Unavailable => {
-                why.about(&**key)
-            }
-            Some(id) => self.unknown(key, id, why.message()),
-            None => why.about(&**key),
+            Some(id) if self.question == Question::Top && !self.resent => refused(key, id, None).because(why),
+            Some(id) if self.sent => self.unknown(key, id, why),
+            _ => why.about(&**key),
         }
     }
 
@@ -169,14 +260,40 @@ impl Appending {
         self.resent || self.question != Question::Append
     }
 
-    fn unknown(&self, key: &Key, id: EventId, why: &str) -> Error {
+    fn unknown(&self, key: &Key, id: EventId, why: Error) -> Error {
         Error::new(
             Code::UnknownOutcome,
-            format!("the record {id} may or may not have been appended: {why}; ask again with append_id"),
+            format!(
+                "the record {id} may or may not have been appended: {}; ask again with append_id",
+                why.message()
+            ),
         )
         .about(&**key)
         .with_id(id)
+        .because(why)
     }
+}
+
+/// Why nobody can tell of a record that is not there.
+pub(crate) fn removed_since() -> Error {
+    Error::new(
+        Code::NonMonotonic,
+        "an answer was lost, the server refuses the id now, and entries at or above it have been removed since",
+    )
+}
+
+/// An answer was lost, and another record stands under the id.
+pub(crate) fn taken(key: &Key, id: EventId) -> Error {
+    let entry_id = EntryId::from(id);
+    Error::new(
+        Code::NodeConflict,
+        format!(
+            "another process wrote another record under the id {id} ({entry_id}): it mints with the same node id; this \
+             record was not appended"
+        ),
+    )
+    .about(&**key)
+    .with_id(id)
 }
 
 /// `XRANGE key id id`
@@ -186,6 +303,7 @@ pub(crate) fn look_up(key: &Key, id: EventId, commands: &mut Packed) {
 }
 
 /// What stands at an entry id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The record that was sent.
     Record,
@@ -194,22 +312,12 @@ pub(crate) enum Found {
     Nothing,
 }
 
-pub(crate) fn found(reply: Value, id: EventId) -> Result<Found> {
-    Ok(match reply::records(reply)?.first().map(Record::id) {
-        Some(Some(found)) if found == id => Found::Record,
+pub(crate) fn found(reply: Value, id: EventId, fields: &Fields) -> Result<Found> {
+    Ok(match reply::records(reply)?.first() {
+        Some(record) if record.id() == Some(id) && fields == record => Found::Record,
         Some(_) => Found::Another,
         None => Found::Nothing,
     })
-}
-
-/// `XINFO STREAM key`, whose last id outlives the entry that had it.
-fn ask_top(key: &Key, commands: &mut Packed) {
-    commands.command(3).arg("XINFO").arg("STREAM").arg(&**key);
-}
-
-fn top(reply: Value) -> Result<EntryId> {
-    let id = reply::member(reply, "last-generated-id")?.unwrap_or(Value::Nil);
-    EntryId::parse(reply::bytes(id)?)
 }
 
 fn confirmed(reply: Value, id: EventId) -> Result<EventId> {

@@ -6,8 +6,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
 use crate::operation::{Operation, Step};
-use crate::record::Fields;
 use crate::record::packed::Packed;
+use crate::record::{Fields, reply};
 use redis::Value;
 
 /// Appends many records, each for itself.
@@ -45,6 +45,32 @@ impl AppendBatch {
         done.collect()
     }
 
+    fn open(&mut self) -> impl Iterator<Item = &mut Appending> {
+        self.records.iter_mut().filter_map(|slot| match slot {
+            Slot::Open(record) => Some(record),
+            Slot::Done(_) => None,
+        })
+    }
+
+    /// Reads the answers to the records that are open, as many as came. One that the server could not serve stays open; of the
+    /// others the answers are lost.
+    fn read(&mut self, replies: Vec<Value>) {
+        let mut replies = replies.into_iter();
+        for slot in &mut self.records {
+            if let Slot::Open(record) = slot {
+                match replies.next() {
+                    None => record.lost(),
+                    Some(reply) if reply::unavailable(&reply).is_some() => record.unavailable(),
+                    Some(reply) => {
+                        if let Step::Done(result) = record.answered(&self.key, reply) {
+                            *slot = Slot::Done(result);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn take_results(&mut self) -> Vec<Result<EventId>> {
         Self { key: self.key.clone(), records: std::mem::take(&mut self.records) }.into_results()
     }
@@ -54,19 +80,25 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        let mut any = self.records.iter().any(|slot| matches!(slot, Slot::Open(record) if !record.mints()));
+        let sent: Vec<bool> = self.open().map(|record| record.is_sent()).collect();
+        let first_time = !sent.contains(&true);
+        let mut waits = None;
         for slot in &mut self.records {
-            let Slot::Open(record) = slot else { continue };
-            match record.prepare(minter) {
-                Ok(()) => any = true,
-                // Without a node the batch waits as a whole.
-                Err(error) if error.code() == Code::NodeLeaseLost => return Err(error),
-                // As long as there is no id, all of it can be tried again.
-                Err(error) if error.code() == Code::ClockAhead && !any => {
-                    return Err(error.about(&*self.key));
+            if let Slot::Open(record) = slot
+                && let Err(error) = record.prepare(minter)
+            {
+                // Without a node the batch waits as a whole, and the server is asked for its time before anything is refused for
+                // it.
+                if error.code() == Code::NodeLeaseLost || first_time && error.code() == Code::ClockAhead {
+                    waits = Some(error);
+                    break;
                 }
-                Err(error) => *slot = Slot::Done(Err(error.about(&*self.key))),
+                *slot = Slot::Done(Err(error.about(&*self.key)));
             }
+        }
+        if let Some(error) = waits {
+            self.open().zip(sent).filter(|(_, sent)| !sent).for_each(|(record, _)| record.forget());
+            return Err(error);
         }
         // A batch of which nothing is left would send nothing and wait for ever.
         match self.records.iter().find_map(|slot| match slot {
@@ -91,15 +123,13 @@ impl Operation for AppendBatch {
     }
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let mut replies = replies.into_iter();
-        for slot in &mut self.records {
-            if let Slot::Open(record) = slot
-                && let Step::Done(result) = record.answered(&self.key, replies.next().unwrap_or(Value::Nil))
-            {
-                *slot = Slot::Done(result);
-            }
-        }
+        self.read(replies);
         if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Again }
+    }
+
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.read(replies);
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { Step::Later(why) }
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
@@ -109,6 +139,16 @@ impl Operation for AppendBatch {
             }
         }
         Step::Again
+    }
+
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        self.read(replies);
+        // What was asked after and is not there is asked after again: nothing is appended before all that was lost was found.
+        if self.is_done() { Step::Done(Ok(self.take_results())) } else { self.lost() }
+    }
+
+    fn unsent(&mut self) {
+        self.open().for_each(Appending::unsent);
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {

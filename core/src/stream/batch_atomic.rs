@@ -1,7 +1,8 @@
 //! Many records in one step of the server's: all of them or none (`docs/protocol.md` §4, `lua/append_batch.lua`).
 
 use super::Key;
-use super::append::{Found, found, look_up, refused};
+use super::append::{Found, found, look_up, refused, removed_since, taken};
+use super::info::{self, StreamInfo};
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
@@ -21,38 +22,45 @@ pub(crate) struct AppendBatchAtomic {
     records: Vec<Fields>,
     /// One id a record, made when the batch is sent.
     ids: Vec<EventId>,
+    /// The ids are of a leased node, with which no other process writes.
+    leased: bool,
     question: Question,
     form: Form,
+    /// It is on its way, or was and may have been applied.
+    sent: bool,
     /// An answer to the append was lost before.
     resent: bool,
+    /// A sending was refused because the server could not serve, so a later id of this client may stand above.
+    delayed: bool,
 }
 
+/// What is being asked. All of a batch was written where one record of it is there: the first, or the last where the first
+/// has been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     Append,
-    /// An answer was lost; is the first record there? Then so are the others.
+    /// An answer was lost; is it there?
     Lost,
-    /// It was refused, with this top, after an answer was lost; is the first record there?
-    Refused(Option<EntryId>),
+    /// It was refused after an answer was lost; is it there?
+    Refused,
+    /// It was refused and is not there; may it have been?
+    Top,
 }
 
 impl AppendBatchAtomic {
     /// Fails with `too_large` for a record with more fields than a script can pass on.
     pub(crate) fn new(key: Key, records: Vec<Fields>) -> Result<Self> {
-        if let Some(fields) = records.iter().map(Fields::len).find(|fields| *fields > MAX_FIELDS) {
-            return Err(Error::new(
-                Code::TooLarge,
-                format!("a record has {fields} fields, in an atomic batch it can have {MAX_FIELDS}"),
-            )
-            .about(&*key));
-        }
+        records.iter().try_for_each(check_fields).map_err(|error| error.about(&*key))?;
         Ok(Self {
             key,
             records,
             ids: Vec::new(),
+            leased: false,
             question: Question::Append,
             form: Form::Hash,
+            sent: false,
             resent: false,
+            delayed: false,
         })
     }
 
@@ -66,13 +74,15 @@ impl AppendBatchAtomic {
         }
     }
 
-    fn first(&self) -> Option<EventId> {
-        self.ids.first().copied()
+    /// The first and the last record with their ids, once there are any.
+    fn ends(&self) -> Option<[(EventId, &Fields); 2]> {
+        let first = (*self.ids.first()?, self.records.first()?);
+        Some([first, (*self.ids.last()?, self.records.last()?)])
     }
 
     fn refused(&self, top: Option<EntryId>) -> Error {
-        match self.first() {
-            Some(id) => refused(&self.key, id, top),
+        match self.ids.first() {
+            Some(id) => refused(&self.key, *id, top),
             None => {
                 Error::new(Code::NonMonotonic, "the batch is not above the stream's top").about(&*self.key)
             }
@@ -84,61 +94,121 @@ impl AppendBatchAtomic {
         Step::Again
     }
 
+    fn written(&self) -> Step<Vec<EventId>> {
+        self.key.seen().add(self.ids.len());
+        Step::Done(Ok(self.ids.clone()))
+    }
+
+    /// It certainly was not written, so it may get other ids.
+    fn forget(&mut self) {
+        (self.sent, self.resent) = (false, false);
+        self.ids.clear();
+        self.question = Question::Append;
+    }
+
     fn appended(&mut self, reply: Value) -> Step<Vec<EventId>> {
         match reply {
             Value::ServerError(error) if script::is_unknown(&error) => {
                 // Nothing was carried out. What was sent behind it may have been, so the ids are made anew.
                 self.form = Form::Source;
-                self.ids.clear();
+                self.forget();
                 Step::Again
             }
             Value::ServerError(error) if error.code() == "EMQSTALE" => {
-                let top = top(&error);
                 if self.resent {
-                    self.ask(Question::Refused(top))
+                    self.ask(Question::Refused)
                 } else {
-                    Step::Done(Err(self.refused(top)))
+                    Step::Done(Err(self.refused(top(&error))))
                 }
             }
-            reply => Step::Done(match reply::count(reply) {
-                Ok(count) if count == self.ids.len() as u64 => Ok(self.ids.clone()),
-                Ok(count) => Err(Error::new(
+            reply => match reply::count(reply) {
+                Ok(count) if count == self.ids.len() as u64 => self.written(),
+                Ok(count) => Step::Done(Err(Error::new(
                     Code::Server,
                     format!("the server appended {count} of {} records of an atomic batch", self.ids.len()),
                 )
-                .about(&*self.key)),
-                Err(error) => Err(error.about(&*self.key)),
-            }),
+                .about(&*self.key))),
+                // What the first sending did, or will do when its last bytes arrive, nobody knows.
+                Err(error) if self.resent => Step::Done(Err(self.unknown(error))),
+                Err(error) => Step::Done(Err(error.about(&*self.key))),
+            },
         }
     }
 
-    fn looked_up(&mut self, reply: Value) -> Step<Vec<EventId>> {
-        let Some(first) = self.first() else { return Step::Again };
-        match (found(reply, first), self.question) {
-            (Ok(Found::Record), _) => Step::Done(Ok(self.ids.clone())),
-            (Ok(Found::Nothing), Question::Lost) => {
+    fn looked_up(&mut self, replies: Vec<Value>) -> Step<Vec<EventId>> {
+        let Some(ends) = self.ends() else { return Step::Again };
+        let mut found_there = Vec::new();
+        for (reply, (id, fields)) in replies.into_iter().zip(ends) {
+            match found(reply, id, fields) {
+                Ok(found) => found_there.push((id, found)),
+                Err(error) => return Step::Done(Err(self.unknown(error))),
+            }
+        }
+        if found_there.iter().any(|(_, found)| *found == Found::Record) {
+            return self.written();
+        }
+        match found_there.iter().find(|(_, found)| *found == Found::Another) {
+            Some((id, _)) => Step::Done(Err(taken(&self.key, *id))),
+            None if self.question == Question::Lost => {
                 self.resent = true;
                 self.ask(Question::Append)
             }
-            (Ok(_), Question::Refused(top)) => Step::Done(Err(self.refused(top))),
-            (Ok(_), _) => Step::Done(Err(self.refused(None))),
-            (Err(error), _) => Step::Done(Err(self.unknown(error.message()))),
+            None => self.ask(Question::Top),
         }
     }
 
-    fn unknown(&self, why: &str) -> Error {
+    /// It was refused after a lost answer and is not there.
+    fn decided(&mut self, info: Result<StreamInfo>) -> Step<Vec<EventId>> {
+        let Some([_, (last, _)]) = self.ends() else { return Step::Again };
+        let (last, seen) = (EntryId::from(last), self.key.seen().get());
+        let info = match info {
+            Ok(info) => info,
+            Err(error) => return Step::Done(Err(self.unknown(error))),
+        };
+        self.key.seen().set(info.added());
+        if info.last() == last && self.leased {
+            return Step::Done(Ok(self.ids.clone()));
+        }
+        // Where the top is below the last record, the batch was not written.
+        if info.last() >= last && info.may_have_held(last, seen) {
+            return Step::Done(Err(self.unknown(removed_since())));
+        }
+        if self.delayed {
+            self.forget();
+            return Step::Again;
+        }
+        Step::Done(Err(self.refused(Some(info.last()))))
+    }
+
+    fn unknown(&self, why: Error) -> Error {
         let error = Error::new(
             Code::UnknownOutcome,
             format!(
-                "the {} records of the atomic batch may all have been appended or none: {why}",
-                self.records.len()
+                "the {} records of the atomic batch may all have been appended or none: {}",
+                self.records.len(),
+                why.message()
             ),
         )
-        .about(&*self.key);
-        match self.first() {
-            Some(id) => error.with_id(id),
+        .about(&*self.key)
+        .because(why);
+        match self.ids.first() {
+            Some(id) => error.with_id(*id),
             None => error,
         }
+    }
+}
+
+/// Refuses a record with more fields than a script can pass on to one command.
+pub(super) fn check_fields(record: &Fields) -> Result<()> {
+    match record.len() {
+        fields if fields > MAX_FIELDS => Err(Error::new(
+            Code::TooLarge,
+            format!(
+                "a record has {fields} fields; appended by a script it can have {MAX_FIELDS}, since a script can pass no more to \
+                 one command"
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -153,7 +223,9 @@ impl Operation for AppendBatchAtomic {
         if self.ids.is_empty() {
             let ids: Result<Vec<EventId>> = self.records.iter().map(|_| minter.mint()).collect();
             self.ids = ids.map_err(|error| error.about(&*self.key))?;
+            self.leased = minter.is_leased();
         }
+        self.sent = true;
         Ok(())
     }
 
@@ -162,18 +234,31 @@ impl Operation for AppendBatchAtomic {
     }
 
     fn commands(&self, commands: &mut Packed) {
-        match (self.question, self.first()) {
-            (Question::Lost | Question::Refused(_), Some(first)) => look_up(&self.key, first, commands),
+        match (self.question, self.ends()) {
+            (Question::Lost | Question::Refused, Some(ends)) => {
+                ends.iter().for_each(|(id, _)| look_up(&self.key, *id, commands));
+            }
+            (Question::Top, _) => info::ask(&self.key, commands),
             _ => self.append_command(commands),
         }
     }
 
-    fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
-        let reply = replies.into_iter().next().unwrap_or(Value::Nil);
+    fn answered(&mut self, mut replies: Vec<Value>) -> Step<Self::Reply> {
         match self.question {
-            Question::Append => self.appended(reply),
-            _ => self.looked_up(reply),
+            Question::Append => self.appended(replies.pop().unwrap_or(Value::Nil)),
+            Question::Lost | Question::Refused => self.looked_up(replies),
+            Question::Top => self.decided(StreamInfo::read(replies.pop().unwrap_or(Value::Nil))),
         }
+    }
+
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        if self.question == Question::Append {
+            self.delayed = true;
+            if !self.resent {
+                self.forget();
+            }
+        }
+        Step::Later(why)
     }
 
     fn lost(&mut self) -> Step<Self::Reply> {
@@ -185,12 +270,18 @@ impl Operation for AppendBatchAtomic {
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        if self.question == Question::Append && !self.resent {
+            self.forget();
+        }
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(if self.ids.is_empty() { why.about(&*self.key) } else { self.unknown(why.message()) })
+        Err(if self.sent { self.unknown(why) } else { why.about(&*self.key) })
     }
 
     fn finds_out(&self) -> bool {
-        !self.ids.is_empty()
+        self.sent
     }
 
     fn weight(&self) -> usize {

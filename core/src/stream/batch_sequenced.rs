@@ -2,6 +2,7 @@
 
 use super::Key;
 use super::append_sequenced::AppendSequenced;
+use super::batch_atomic::check_fields;
 use crate::error::{Error, Result};
 use crate::id::branded::EventId;
 use crate::operation::minter::Minter;
@@ -9,6 +10,7 @@ use crate::operation::{Operation, Step};
 use crate::record::Fields;
 use crate::record::packed::Packed;
 use redis::Value;
+use std::time::Duration;
 
 /// Appends in one step what can be appended.
 pub(crate) struct AppendBatchSequenced {
@@ -19,10 +21,10 @@ pub(crate) struct AppendBatchSequenced {
 
 impl AppendBatchSequenced {
     /// What was refused before the wire keeps its place and its error.
-    pub(crate) fn new(key: Key, records: Vec<Result<Fields>>) -> Self {
+    pub(crate) fn new(key: Key, records: Vec<Result<Fields>>, timeout: Duration) -> Self {
         let (mut refused, mut sent) = (Vec::with_capacity(records.len()), Vec::with_capacity(records.len()));
         for record in records {
-            match record.and_then(AppendSequenced::<Vec<EventId>>::checked) {
+            match record.and_then(|fields| check_fields(&fields).map(|()| fields)) {
                 Ok(fields) => {
                     sent.push(fields);
                     refused.push(None);
@@ -30,7 +32,7 @@ impl AppendBatchSequenced {
                 Err(error) => refused.push(Some(error.about(&*key))),
             }
         }
-        Self { refused, append: AppendSequenced::of_checked(key, sent) }
+        Self { refused, append: AppendSequenced::of_checked(key, sent, timeout) }
     }
 
     /// Whether nothing is to be sent.
@@ -93,12 +95,24 @@ impl Operation for AppendBatchSequenced {
         self.each(step)
     }
 
+    fn unsent(&mut self) {
+        self.append.unsent();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         let given_up = self.append.abandon(why);
         Ok(self.results(given_up))
     }
 
+    fn finds_out(&self) -> bool {
+        self.append.finds_out()
+    }
+
     fn weight(&self) -> usize {
         self.append.weight()
+    }
+
+    fn bytes(&self) -> usize {
+        self.append.bytes()
     }
 }

@@ -46,15 +46,16 @@ impl Scanner {
 
 /// Closes the connections on which a certain command comes.
 pub(super) struct Closer {
-    command: String,
+    commands: Vec<String>,
     moment: Moment,
     ending: Ending,
     times: usize,
 }
 
 impl Closer {
-    pub(super) fn new(command: &str, moment: Moment, ending: Ending, times: usize) -> Self {
-        Self { command: command.to_owned(), moment, ending, times }
+    /// `commands` are names with bars between them.
+    pub(super) fn new(commands: &str, moment: Moment, ending: Ending, times: usize) -> Self {
+        Self { commands: commands.split('|').map(str::to_owned).collect(), moment, ending, times }
     }
 
     /// How much of a chunk passes, and how the connection ends, where one of the commands that end in the chunk is the
@@ -63,8 +64,8 @@ impl Closer {
         if self.times == 0 {
             return None;
         }
-        let place =
-            commands.iter().find(|(bytes, _)| is_named(bytes, &self.command)).map(|(_, place)| place)?;
+        let closes = |bytes: &[u8]| self.commands.iter().any(|name| is_named(bytes, name));
+        let place = commands.iter().find(|(bytes, _)| closes(bytes)).map(|(_, place)| place)?;
         self.times -= 1;
         let passes = match self.moment {
             Moment::Before => place.start,
@@ -145,6 +146,8 @@ mod tests {
             assert_eq!(judge(), Some((passes, Ending::Reset)));
             assert_eq!(judge(), None);
         }
+        let mut either = Closer::new("EXEC|TIME", Moment::After, Ending::Close, 1);
+        assert_eq!(either.judge(&Scanner::default().scan(&chunk)), Some((chunk.len(), Ending::Close)));
         let mut other = Closer::new("XREAD", Moment::Before, Ending::Close, usize::MAX);
         assert_eq!(other.judge(&Scanner::default().scan(&chunk)), None);
     }

@@ -91,7 +91,7 @@ impl Faults {
 
 /// What the proxy and its connections have in common.
 pub(super) struct Shared {
-    upstream: SocketAddr,
+    upstream: Mutex<SocketAddr>,
     settings: watch::Sender<Settings>,
     faults: Mutex<Faults>,
     captured: Mutex<Vec<Vec<u8>>>,
@@ -104,7 +104,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(upstream: SocketAddr) -> Self {
         Self {
-            upstream,
+            upstream: Mutex::new(upstream),
             settings: watch::Sender::new(Settings::calm()),
             faults: Mutex::new(Faults::calm()),
             captured: Mutex::default(),
@@ -113,6 +113,10 @@ impl Shared {
             cuts: AtomicUsize::new(0),
             closed_on_command: AtomicUsize::new(0),
         }
+    }
+
+    pub(super) fn upstream(&self) -> MutexGuard<'_, SocketAddr> {
+        self.upstream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set(&self, change: impl FnOnce(&mut Settings)) {
@@ -150,7 +154,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Carries one connection from its beginning to its end.
 pub(super) async fn serve(number: usize, client: TcpStream, shared: Arc<Shared>) {
-    match TcpStream::connect(shared.upstream).await {
+    let upstream = *shared.upstream();
+    match TcpStream::connect(upstream).await {
         Ok(upstream) => carry(number, client, upstream, &shared).await,
         // Nobody there: the client learns it as it would from the server's own machine.
         Err(_) => reset(client),

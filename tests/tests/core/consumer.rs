@@ -19,7 +19,7 @@ pub(crate) fn pending(bus: &mut Bus, group: &str) -> u64 {
     pending_by(&mut bus.plain, group)
 }
 
-fn pending_by(plain: &mut Plain, group: &str) -> u64 {
+pub(crate) fn pending_by(plain: &mut Plain, group: &str) -> u64 {
     let summary: Vec<redis::Value> = plain.query(["XPENDING", KEY, group]);
     redis::from_redis_value(summary[0].clone()).unwrap()
 }

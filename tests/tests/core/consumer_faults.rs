@@ -489,7 +489,7 @@ async fn one_idle_entry_and_eight_reclaimers() {
             running.await.unwrap().unwrap();
         }
         assert!(seen.0.lock().unwrap().values().all(|times| *times == 1), "{:?}", seen.0.lock().unwrap());
-        let keys: Vec<String> = bus.plain.query(["KEYS", "*"]);
+        let keys: Vec<String> = bus.plain.query(["KEYS", "emq:*"]);
         assert_eq!(keys, [KEY], "no lock, and nothing else, is left");
     })
     .await;

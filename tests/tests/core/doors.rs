@@ -239,6 +239,8 @@ async fn calls_at_once_do_not_wait_for_each_others_answers() {
     let proxy = Proxy::start(server.address());
     let client = Client::connect(&options(&proxy.url()).timeout(Duration::from_secs(60))).await.unwrap();
     let stream = client.stream("codemojex", "events").unwrap();
+    // The client has its node.
+    client.mint().await.unwrap();
     proxy.black_hole(Direction::Replies);
     let calls: Vec<_> = (0..500).map(|_| stream.append([("k", "v")])).collect();
     wait_until_async("all are sent, though none was answered", async || {

@@ -14,7 +14,7 @@ fn vectors() -> Vec<Value> {
     vectors["events"].as_array().unwrap().clone()
 }
 
-fn signal(event: &str) -> Signal {
+pub(crate) fn signal(event: &str) -> Signal {
     Signal::new(event, A_JOB).unwrap()
 }
 

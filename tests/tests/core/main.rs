@@ -4,6 +4,7 @@
 
 mod append;
 mod batch;
+mod breaks;
 mod cancel;
 mod cancelled;
 mod connection;
@@ -17,7 +18,9 @@ mod group_lag;
 mod groups;
 mod listener;
 mod listener_faults;
+mod nodes;
 mod pages;
+mod progress;
 mod read;
 mod sequenced;
 mod sequencer_law;
@@ -25,6 +28,7 @@ mod setup;
 mod tail;
 mod tls_rotation;
 mod trim;
+mod unavailable;
 mod writers;
 
 use echomq::{Client, Options, Stream};

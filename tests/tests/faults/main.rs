@@ -11,6 +11,7 @@ mod entries;
 mod events;
 mod kills;
 mod network;
+mod nodes;
 mod one_group;
 mod poison;
 mod restarts;

@@ -22,6 +22,8 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
     `EchoMQ.Message`. A message that succeeds is acknowledged. One that fails comes back after `:min_idle`, or sooner where
     `:retry` says so, or becomes a dead letter.
 
+    The pipeline starts whether the server is there or not; the producer tries until it is.
+
     Messages are asked for as the pipeline demands them. When it drains, no more are asked for, and what was not handed out is
     given back to the group.
     """
@@ -29,7 +31,9 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
     use GenStage
 
     alias Broadway.{Acknowledger, Producer}
-    alias EchoMQ.{Error, Message, Native, PullConsumer}
+    alias EchoMQ.{Connector, Error, Keyspace, Message, Native, PullConsumer, Starting}
+
+    require Logger
 
     @behaviour Producer
     @behaviour Acknowledger
@@ -40,8 +44,11 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
       Process.flag(:trap_exit, true)
       {what, reading} = options |> Keyword.delete(:broadway) |> Keyword.split([:conn, :queue, :stream])
 
-      with {:ok, consumer} <- PullConsumer.start(what[:conn], what[:queue], what[:stream], reading) do
-        {:producer, %{consumer: consumer, demand: 0, tag: nil}}
+      with {:ok, _key} <- Keyspace.stream_key(what[:queue], what[:stream]),
+           {:ok, _settings} <- PullConsumer.settings(reading),
+           {:ok, _client} <- Connector.client(what[:conn]) do
+        send(self(), :start)
+        {:producer, %{start: {what, reading}, pause: nil, consumer: nil, demand: 0, tag: nil}}
       else
         {:error, error} -> {:stop, error}
       end
@@ -52,29 +59,50 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
       {:noreply, [], ask(%{state | demand: state.demand + demand})}
     end
 
+    # Its pipeline starts without the server, which is waited for here.
     @impl GenStage
-    def handle_info({tag, {:ok, nil}}, %{tag: tag} = state) do
-      {:stop, %Error{code: :closed, message: "the consumer has ended", subject: state.consumer.group}, state}
+    def handle_info(:start, %{start: {what, reading}} = state) do
+      case PullConsumer.start(what[:conn], what[:queue], what[:stream], reading) do
+        {:ok, consumer} ->
+          {:noreply, [], ask(%{state | consumer: consumer})}
+
+        {:error, error} ->
+          if Starting.final?(error) do
+            {:stop, error, state}
+          else
+            Logger.warning("EchoMQ producer #{inspect(self())}: #{Exception.message(error)}")
+            {:noreply, [], %{state | pause: Starting.again(:start, state.pause)}}
+          end
+      end
     end
 
-    def handle_info({tag, {:ok, messages}}, %{tag: tag} = state) do
-      state = %{state | demand: state.demand - length(messages), tag: nil}
-      {:noreply, Enum.map(messages, &message/1), ask(state)}
+    def handle_info({tag, :ready}, %{tag: tag} = state) do
+      case PullConsumer.take(state.consumer, state.demand, 0) do
+        {:ok, messages} ->
+          state = %{state | demand: state.demand - length(messages), tag: nil}
+          {:noreply, Enum.map(messages, &message/1), ask(state)}
+
+        :stopped ->
+          error = %Error{code: :closed, message: "the consumer has ended", subject: state.consumer.group}
+          {:stop, error, state}
+
+        {:error, error} ->
+          {:stop, error, state}
+      end
     end
 
-    def handle_info({tag, {:error, error}}, %{tag: tag} = state), do: {:stop, error, state}
     def handle_info({tag, :nif_panicked}, %{tag: tag} = state), do: {:stop, :nif_panicked, state}
     def handle_info(_message, state), do: {:noreply, [], state}
 
     @impl Producer
     def prepare_for_draining(state) do
-      PullConsumer.suspend(state.consumer)
+      if state.consumer, do: PullConsumer.suspend(state.consumer)
       {:noreply, [], state}
     end
 
     @impl GenStage
     def terminate(_reason, state) do
-      PullConsumer.stop(state.consumer, 0)
+      if state.consumer, do: PullConsumer.stop(state.consumer, 0)
     end
 
     @impl Acknowledger
@@ -89,8 +117,8 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
     end
 
     # One question at a time is under way.
-    defp ask(%{tag: nil, demand: demand} = state) when demand > 0 do
-      %{state | tag: PullConsumer.ask(state.consumer, demand)}
+    defp ask(%{consumer: consumer, tag: nil, demand: demand} = state) when consumer != nil and demand > 0 do
+      %{state | tag: PullConsumer.ask(state.consumer)}
     end
 
     defp ask(state), do: state

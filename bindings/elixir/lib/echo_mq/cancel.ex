@@ -91,7 +91,8 @@ defmodule EchoMQ.Cancel do
   A token that trips when the job is cancelled by `cancel/4`, or was before. When it answers, the subscription is confirmed and
   the mark is read.
 
-  It watches until the VM has collected the token. Fails with `:malformed_id`, `:invalid_name`, `:auth`, `:closed`, and with
+  It watches until the VM has collected the token, through one connector: what ends that, its restart by a supervisor included,
+  ends the watch, and `check/1` says so. Fails with `:malformed_id`, `:invalid_name`, `:auth`, `:closed`, and with
   `:disconnected` when there was no connection until the connector's `:timeout`.
   """
   @spec watch(Connector.conn(), String.t(), EchoMQ.Stream.Id.t()) :: {:ok, t()} | {:error, Error.t()}
@@ -101,14 +102,32 @@ defmodule EchoMQ.Cancel do
          do: {:ok, token(native)}
   end
 
-  @doc "Whether the token has tripped, and why. It asks nobody, and costs next to nothing."
-  @spec check(t()) :: :ok | {:cancelled, String.t()}
-  def check(%__MODULE__{native: native}), do: checked(Native.cancel_reason(native))
+  @doc """
+  Whether the token has tripped, and why. It asks nobody, and costs next to nothing.
 
-  @doc "Raises an `EchoMQ.Cancelled` where the token has tripped."
+  A token of `watch/3` that no other process can trip any longer answers the error that `watch_error/1` has: its connector was
+  closed or started again, or may not listen any longer. Watch again then: a job that was cancelled meanwhile has its mark.
+  """
+  @spec check(t()) :: :ok | {:cancelled, String.t()} | {:error, Error.t()}
+  def check(%__MODULE__{native: native}) do
+    with nil <- Native.cancel_reason(native), nil <- Native.watch_error(native) do
+      :ok
+    else
+      %Error{} = error -> {:error, error}
+      reason -> {:cancelled, reason}
+    end
+  end
+
+  @doc """
+  Raises an `EchoMQ.Cancelled` where the token has tripped, and an `EchoMQ.Error` where `check/1` answers one.
+  """
   @spec check!(t()) :: :ok
   def check!(%__MODULE__{} = token) do
-    with {:cancelled, reason} <- check(token), do: raise(Cancelled, reason: reason)
+    case check(token) do
+      :ok -> :ok
+      {:cancelled, reason} -> raise Cancelled, reason: reason
+      {:error, error} -> raise error
+    end
   end
 
   @doc """
@@ -122,7 +141,7 @@ defmodule EchoMQ.Cancel do
 
   @doc """
   Has a process sent `{:emq_cancel, ref, reason}` when the token trips, by whomever, or at once where it has. The process must
-  be one of this node.
+  be one of this node. Where no other process can trip the token any longer, `{:emq_cancel_error, ref, error}` says so.
   """
   @spec notify(t(), pid()) :: :ok
   def notify(%__MODULE__{native: native, ref: ref}, process \\ self()) do

@@ -8,6 +8,9 @@ defmodule EchoMQ.Error do
     * `:id` - the branded id of the record concerned, or `nil`: with `:unknown_outcome` the one to ask again with
       through `EchoMQ.Stream.append_id/5`, with `:nonmonotonic` the one that was refused
     * `:top` - with `:nonmonotonic`, the entry id of the stream's top
+    * `:retryable` - whether the same call may succeed later without any change by the caller. `:unknown_outcome` is not:
+      calling again could write a second record
+    * `:cause` - the error that led to this one, or `nil`: why there was no connection, for example
 
   It is an exception, so that it can be raised where that is wanted. It never holds a password.
 
@@ -50,7 +53,8 @@ defmodule EchoMQ.Error do
     * `:node_conflict` - another process mints with the same node id
     * `:unavailable` - the server is there and could not serve until the deadline: it is loading, failing over, read-only
       or busy
-    * `:unsupported_server` - the server is older than the bus needs: Valkey 7.2 or Redis 7.0
+    * `:unsupported_server` - the server is older than the bus needs, Valkey 7.2 or Redis 7.0, or a
+      cluster's node or a sentinel
     * `:mint_exhausted` - the bits of an id's instant are used up
     * `:floor` - the object store failed
     * `:gone`, `:stale`, `:locked`, `:state` - what the call names does not exist any more, was overtaken by another
@@ -65,11 +69,13 @@ defmodule EchoMQ.Error do
           message: String.t(),
           subject: String.t() | nil,
           id: EchoMQ.Stream.Id.t() | nil,
-          top: String.t() | nil
+          top: String.t() | nil,
+          retryable: boolean(),
+          cause: t() | nil
         }
 
   @enforce_keys [:code, :message]
-  defexception [:code, :message, :subject, :id, :top]
+  defexception [:code, :message, :subject, :id, :top, :cause, retryable: false]
 
   @doc """
   Every code, in the order of the protocol's list.

@@ -118,6 +118,7 @@ defmodule EchoMQ.Events do
           | {:handler, module() | (String.t(), payload(), term() -> {:ok, term()})}
           | {:state, term()}
           | {:on_notice, (Notice.t() -> term()) | pid() | atom()}
+          | {:connect, :wait | :lazy}
           | hearing()
 
   @typedoc "How a listener stands. The error says why there is no connection."
@@ -160,7 +161,9 @@ defmodule EchoMQ.Events do
 
       @doc false
       def child_spec(options) do
-        %{EchoMQ.Events.child_spec(options) | start: {__MODULE__, :start_link, [options]}}
+        start = Keyword.put_new(options, :connect, Keyword.get(@echo_mq_options, :connect, :lazy))
+
+        %{EchoMQ.Events.child_spec(options) | start: {__MODULE__, :start_link, [start]}}
         |> Supervisor.child_spec(@echo_mq_specification)
       end
 
@@ -209,13 +212,14 @@ defmodule EchoMQ.Events do
   end
 
   @doc """
-  Appends a record to a stream of the queue, and then publishes an event with its place: the members `stream` and `id` stand
+  Appends a record to a stream of the queue that has one writer, and then publishes an event with its place: the members `stream` and `id` stand
   before the further ones. Who hears of a gap reads the stream from the last id that it knows.
 
-  Fails as `EchoMQ.Stream.append/4` does, and with `:reserved_field` for a further member `stream` or `id`; nothing is
+  `EchoMQ.Stream.append_and_publish/5` is the same for a handle of a stream. Fails as `EchoMQ.Stream.append/4` does, and with
+  `:reserved_field` for a further member `stream` or `id`; nothing is
   published then. Once the record is there the call succeeds, and `:published` says what became of the event.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, announced} =
       ...>   EchoMQ.Events.append_and_publish(bus, "shop", "results", [score: "7"], :completed, "JOB000xY9Wvvcd")
       iex> announced.published
@@ -239,7 +243,9 @@ defmodule EchoMQ.Events do
          do: Native.call(&Native.append_and_publish(&1, client, queue, stream, fields, event))
   end
 
-  @doc "The same for a stream of several writers: see `EchoMQ.Stream.append_sequenced/4`."
+  @doc """
+  The same for a stream of many writers, as `EchoMQ.Stream.append_and_publish/5` does for a handle that says so.
+  """
   @spec append_sequenced_and_publish(
           Connector.conn(),
           String.t(),
@@ -253,7 +259,7 @@ defmodule EchoMQ.Events do
     event = {name(event), job, extra}
 
     with {:ok, client} <- Connector.client(conn),
-         do: Native.call(&Native.append_sequenced_and_publish(&1, client, queue, stream, fields, event))
+         do: Native.call(&Native.append_and_publish(&1, client, queue, {stream, :many}, fields, event))
   end
 
   @doc """
@@ -306,8 +312,12 @@ defmodule EchoMQ.Events do
 
   It ends as its connector does, or with an `EchoMQ.Error` when it cannot go on: `:auth` when the user may not listen any
   longer, or `:version_fence`. It fails to start with `:invalid_name`, `:invalid_option`, `:auth`, `:closed`, and with
-  `:disconnected` when there was no connection until the connector's `:timeout`. As with every process that fails to start, a
-  caller that does not trap exits ends with it.
+  `:disconnected` when there was no connection until the connector's `:timeout`. The caller does not end by that, whether it
+  traps exits or not.
+
+  With `connect: :lazy`, the default under a supervisor, it waits for nothing: it starts at once and tries until the server
+  is there. `status/1` says why it is not connected until then; other calls are answered once it is. Notices tell of a failed
+  attempt by `:disconnected`, and by `:connected` that one has succeeded after that.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> count = fn _name, _payload, count -> {:ok, count + 1} end
@@ -334,13 +344,14 @@ defmodule EchoMQ.Events do
   end
 
   @doc """
-  How a supervisor starts a listener. Its id is the name, where one is given. It is restarted where it ended with a fault, not
-  where it was stopped.
+  How a supervisor starts a listener. Its id is the name, where one is given. It starts at once and tries until the server is
+  there, unless `:connect` says otherwise. It is restarted where it ended with a fault, not where it was stopped.
   """
   @spec child_spec([option()]) :: Supervisor.child_spec()
   def child_spec(options) do
     id = Keyword.get(options, :name, __MODULE__)
-    %{id: id, start: {__MODULE__, :start_link, [options]}, restart: :transient}
+    start = Keyword.put_new(options, :connect, :lazy)
+    %{id: id, start: {__MODULE__, :start_link, [start]}, restart: :transient}
   end
 
   @doc """

@@ -16,7 +16,7 @@ defmodule EchoMQ.Group do
   Names of groups and consumers are 1 to 128 bytes of `A-Z a-z 0-9 . _ -` and not `STREAMS` in any case; a call with
   another name fails with `:invalid_name`. Every call can also fail as those of `EchoMQ.Stream` do.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "grouped", [[n: "1"], [n: "2"], [n: "3"]])
       iex> EchoMQ.Group.create(bus, "shop", "grouped", "mailer", :head)
       {:ok, true}

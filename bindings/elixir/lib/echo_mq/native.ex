@@ -76,6 +76,81 @@ defmodule EchoMQ.Native do
     raise ArgumentError, "a timeout must be milliseconds or :infinity, got: #{inspect(timeout)}"
   end
 
+  @doc false
+  # What `take` finds, which answers `{:ok, []}` where there is nothing; then `await` waits for it, as long as `within` says.
+  #
+  # The wait is only told that there is something, and this process takes it: one that ends while it waits has taken nothing.
+  @spec take_within((() -> answer), (tag(), timeout() -> :pending | refusal()), timeout()) :: answer
+        when answer: term()
+  def take_within(take, await, within), do: look(take, await, deadline(within))
+
+  defp look(take, await, deadline) do
+    with {:ok, []} <- take.(),
+         left when left != 0 <- left(deadline),
+         :ready <- call(&await.(&1, left)) do
+      look(take, await, deadline)
+    else
+      nothing when nothing in [0, :timeout] -> {:ok, []}
+      taken_or_refused -> taken_or_refused
+    end
+  end
+
+  defp deadline(:infinity), do: :infinity
+  defp deadline(within) when is_integer(within) and within >= 0, do: now() + within
+
+  defp deadline(within) do
+    raise ArgumentError, "the time to wait must be milliseconds from 0 or :infinity, got: #{inspect(within)}"
+  end
+
+  defp left(:infinity), do: :infinity
+  defp left(deadline), do: max(deadline - now(), 0)
+
+  defp now, do: System.monotonic_time(:millisecond)
+
+  @doc false
+  # Messages off a hand, up to `max`, as `take_within/3` has it.
+  @spec take_messages(hand(), pos_integer(), timeout()) :: {:ok, [EchoMQ.Message.t()] | nil} | refusal()
+  def take_messages(hand, max, within) do
+    take_within(fn -> take_all(take(hand, max), hand, []) end, &await_entry(&1, hand, &2), within)
+  end
+
+  # The native side makes a slice of them at a time, so that much of it keeps no scheduler for long.
+  defp take_all({:ok, messages, false}, _hand, []), do: {:ok, messages}
+
+  defp take_all({:ok, messages, false}, _hand, before),
+    do: {:ok, Enum.concat(Enum.reverse([messages | before]))}
+
+  defp take_all({:ok, messages, true}, hand, before), do: take_all(take_more(hand), hand, [messages | before])
+  defp take_all(refusal, _hand, _before), do: refusal
+
+  @doc false
+  # Has `{tag, :ready}` sent to the calling process by that question, and answers the tag.
+  @spec ask((tag() -> :pending | refusal())) :: tag()
+  def ask(question) do
+    tag = make_ref()
+
+    case question.(tag) do
+      :pending -> tag
+      {:error, error} -> raise error
+    end
+  end
+
+  @doc false
+  # Takes a question of `ask/1` back by that function, with an answer that is in the mailbox or on its way.
+  @spec take_back(tag(), (() -> boolean())) :: :ok
+  def take_back(tag, function) do
+    unless function.(), do: call(&behind_all/1)
+
+    receive do
+      {^tag, _} -> :ok
+    after
+      0 -> :ok
+    end
+  end
+
+  @spec behind_all(tag()) :: :ok | refusal() | :pending
+  def behind_all(_tag), do: unloaded()
+
   defp wait(function) do
     receive do
       {:answer_to, alias} -> send(alias, {alias, outcome(function)})
@@ -97,11 +172,19 @@ defmodule EchoMQ.Native do
 
   @spec options(String.t(), [{String.t(), String.t()}]) :: {:ok, reference()} | refusal()
   def options(_url, _named), do: unloaded()
+  @spec ask_password(reference(), pid()) :: reference()
+  def ask_password(_options, _process), do: unloaded()
+  @spec answer_password(reference(), String.t() | nil) :: :ok
+  def answer_password(_question, _password), do: unloaded()
   @spec connect(tag(), reference()) :: {:ok, client()} | refusal() | :pending
   def connect(_tag, _options), do: unloaded()
   @spec close(tag(), client(), timeout()) :: non_neg_integer() | refusal() | :pending
   def close(_tag, _client, _within), do: unloaded()
-  @spec status(client()) :: {boolean(), non_neg_integer()}
+  @spec nodes(tag(), client()) :: {:ok, [map()]} | refusal() | :pending
+  def nodes(_tag, _client), do: unloaded()
+  @spec client_notices(client()) :: notices()
+  def client_notices(_client), do: unloaded()
+  @spec status(client()) :: {boolean(), non_neg_integer(), EchoMQ.Error.t() | nil}
   def status(_client), do: unloaded()
   @spec mint(tag(), client()) :: {:ok, binary()} | refusal() | :pending
   def mint(_tag, _client), do: unloaded()
@@ -110,7 +193,10 @@ defmodule EchoMQ.Native do
   @spec pipeline(tag(), client(), [list()]) :: {:ok, list()} | refusal() | :pending
   def pipeline(_tag, _client, _commands), do: unloaded()
 
-  @spec append(tag(), client(), binary(), binary(), term()) :: {:ok, binary()} | refusal() | :pending
+  # A stream is its name, or the name and who writes it.
+  @type stream :: binary() | {binary(), :one | :many}
+
+  @spec append(tag(), client(), binary(), stream(), term()) :: {:ok, binary()} | refusal() | :pending
   def append(_tag, _client, _queue, _name, _record), do: unloaded()
 
   @spec append_id(tag(), client(), binary(), binary(), binary(), term()) ::
@@ -120,10 +206,10 @@ defmodule EchoMQ.Native do
   def batch(_records), do: unloaded()
   @spec batch_add(reference(), list()) :: list()
   def batch_add(_batch, _records), do: unloaded()
-  @spec append_batch(tag(), client(), binary(), binary(), reference()) :: {:ok, list()} | refusal() | :pending
+  @spec append_batch(tag(), client(), binary(), stream(), reference()) :: {:ok, list()} | refusal() | :pending
   def append_batch(_tag, _client, _queue, _name, _batch), do: unloaded()
 
-  @spec append_batch_atomic(tag(), client(), binary(), binary(), reference()) ::
+  @spec append_batch_atomic(tag(), client(), binary(), stream(), reference()) ::
           {:ok, list()} | refusal() | :pending
   def append_batch_atomic(_tag, _client, _queue, _name, _batch), do: unloaded()
 
@@ -165,10 +251,18 @@ defmodule EchoMQ.Native do
   @spec put_back(tag(), client(), binary(), binary(), binary()) :: {:ok, binary()} | refusal() | :pending
   def put_back(_tag, _client, _queue, _name, _id), do: unloaded()
 
-  @spec tail(tag(), client(), binary(), binary(), binary(), count()) :: {:ok, reference()} | refusal() | :pending
+  @spec tail(tag(), client(), binary(), binary(), binary(), count()) ::
+          {:ok, reference()} | refusal() | :pending
   def tail(_tag, _client, _queue, _name, _start, _page_bytes), do: unloaded()
-  @spec take_tail(tag(), reference(), pos_integer(), timeout()) :: {:ok, list() | nil} | refusal() | :pending
-  def take_tail(_tag, _tail, _max, _within), do: unloaded()
+  # Who waits is woken by `:ready`, or told of the `:timeout`, and takes for itself then.
+  @spec await_tail(tag(), reference(), timeout()) :: refusal() | :pending
+  def await_tail(_tag, _tail, _within), do: unloaded()
+  @spec ask_tail(tag(), reference()) :: refusal() | :pending
+  def ask_tail(_tag, _tail), do: unloaded()
+  @spec take_back_tail(reference()) :: boolean()
+  def take_back_tail(_tail), do: unloaded()
+  @spec take_tail(reference(), pos_integer()) :: {:ok, list() | nil} | refusal()
+  def take_tail(_tail, _max), do: unloaded()
   @spec close_tail(reference()) :: :ok
   def close_tail(_tail), do: unloaded()
 
@@ -184,6 +278,8 @@ defmodule EchoMQ.Native do
   def consumer(_tag, _client, _queue, _name, _options), do: unloaded()
   @spec consumer_info(consumer()) :: {String.t(), String.t(), pos_integer()}
   def consumer_info(_consumer), do: unloaded()
+  @spec running?(consumer()) :: boolean()
+  def running?(_consumer), do: unloaded()
   @spec pause(consumer()) :: :ok
   def pause(_consumer), do: unloaded()
   @spec resume(consumer()) :: :ok
@@ -194,16 +290,25 @@ defmodule EchoMQ.Native do
   def stop(_tag, _consumer, _within), do: unloaded()
   @spec consumer_notices(consumer()) :: notices()
   def consumer_notices(_consumer), do: unloaded()
-  @spec next_notice(tag(), notices()) :: EchoMQ.Notice.t() | nil | refusal() | :pending
-  def next_notice(_tag, _notices), do: unloaded()
+  @spec await_notice(tag(), notices(), timeout()) :: refusal() | :pending
+  def await_notice(_tag, _notices, _within), do: unloaded()
+  @spec take_notice(notices()) :: EchoMQ.Notice.t() | nil | :none
+  def take_notice(_notices), do: unloaded()
 
   # A hand holds what was taken until its verdict; a delivery is a number in a hand.
   @spec hand(consumer(), :owner | {:each | :batch, non_neg_integer()}) :: {:ok, hand()} | refusal()
   def hand(_consumer, _taker), do: unloaded()
 
-  @spec take(tag(), hand(), pos_integer(), timeout()) ::
-          {:ok, [EchoMQ.Message.t()] | nil} | refusal() | :pending
-  def take(_tag, _hand, _max, _within), do: unloaded()
+  @spec await_entry(tag(), hand(), timeout()) :: refusal() | :pending
+  def await_entry(_tag, _hand, _within), do: unloaded()
+  @spec ask_entry(tag(), hand()) :: refusal() | :pending
+  def ask_entry(_tag, _hand), do: unloaded()
+  @spec take_back_entry(hand()) :: boolean()
+  def take_back_entry(_hand), do: unloaded()
+  @spec take(hand(), pos_integer()) :: {:ok, [EchoMQ.Message.t()] | nil, boolean()} | refusal()
+  def take(_hand, _max), do: unloaded()
+  @spec take_more(hand()) :: {:ok, [EchoMQ.Message.t()], boolean()}
+  def take_more(_hand), do: unloaded()
   @spec ack(hand(), [pos_integer()]) :: :ok | refusal()
   def ack(_hand, _deliveries), do: unloaded()
   @spec fail(hand(), [pos_integer()], binary(), non_neg_integer() | nil) :: :ok | refusal()
@@ -232,13 +337,10 @@ defmodule EchoMQ.Native do
           {:ok, non_neg_integer()} | refusal() | :pending
   def update_progress(_tag, _client, _queue, _job, _progress), do: unloaded()
 
-  @spec append_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
+  @spec append_and_publish(tag(), client(), binary(), stream(), term(), event()) ::
           {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
   def append_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
 
-  @spec append_sequenced_and_publish(tag(), client(), binary(), binary(), term(), event()) ::
-          {:ok, EchoMQ.Events.Announced.t()} | refusal() | :pending
-  def append_sequenced_and_publish(_tag, _client, _queue, _name, _record, _event), do: unloaded()
   @spec check_event(tag(), client(), binary(), event()) :: {:ok, reference()} | refusal() | :pending
   def check_event(_tag, _client, _queue, _event), do: unloaded()
   @spec publish_checked(tag(), reference()) :: {:ok, non_neg_integer()} | refusal() | :pending

@@ -1,6 +1,6 @@
 defmodule EchoMQ.Notice do
   @moduledoc """
-  Something that a consumer tells beside its messages, or a listener beside its events.
+  Something that a connector tells, a consumer beside its messages, or a listener beside its events.
 
     * `:kind` - what it is about; see `t:kind/0`
     * `:message` - a sentence for people
@@ -10,11 +10,19 @@ defmodule EchoMQ.Notice do
     * `:code` - the cause of a trouble, a `t:EchoMQ.Error.code/0`, or `nil`
   """
 
-  @kinds ~w(group_recreated lost foreign failed dead_letter trouble disconnected reconnected missed)a
+  @kinds ~w(
+    connected clock_ahead node_conflict node_lease_lost eviction_policy group_recreated lost foreign failed dead_letter trouble
+    disconnected reconnected missed
+  )a
 
   @typedoc """
   What a notice is about.
 
+    * `:connected` - the connector's connection is open
+    * `:clock_ahead` - this host's clock is ahead of the server's by more than the bound: nothing is minted
+    * `:node_conflict` - another process mints with the connector's node id
+    * `:node_lease_lost` - the connector's node lease has run out: nothing is minted until it has one again
+    * `:eviction_policy` - the server evicts keys when it is full, streams and leases among them
     * `:group_recreated` - the group had vanished, with what was pending in it, and was made again
     * `:lost` - the data of a pending entry was trimmed away; it was acknowledged and reaches no handler
     * `:foreign` - an entry that this bus did not write was skipped or failed, as `:on_foreign` says

@@ -47,22 +47,48 @@ defmodule EchoMQ.Notifier do
   end
 
   @doc false
+  # Tells one notice, in a process of its own where it is a function that is told.
+  @spec tell(Notice.t(), target(), String.t()) :: :ok
+  def tell(notice, target, what) do
+    told = %{target: target, what: what, owner: self()}
+    if is_function(target), do: spawn(fn -> pass_on(notice, told) end), else: pass_on(notice, told)
+    :ok
+  end
+
+  @doc false
   # Passes notices on until what tells them has ended.
   @spec run(told()) :: :ok
   def run(told) do
-    case Native.call(&Native.next_notice(&1, told.notices)) do
-      %Notice{} = notice ->
+    case next(told.notices, :infinity) do
+      {:ok, nil} ->
+        :ok
+
+      {:ok, notice} ->
         told.report.(notice)
         pass_on(notice, told)
         run(told)
+    end
+  end
 
-      nil ->
-        :ok
+  @doc false
+  # The next notice: `[]` where none came in time, `nil` once what tells them has ended.
+  @spec next(Native.notices(), timeout()) :: {:ok, Notice.t() | nil | []} | Native.refusal()
+  def next(notices, within) do
+    Native.take_within(fn -> take(notices) end, &Native.await_notice(&1, notices, &2), within)
+  end
+
+  defp take(notices) do
+    case Native.take_notice(notices) do
+      :none -> {:ok, []}
+      notice -> {:ok, notice}
     end
   end
 
   # What a handler failed with is logged where it failed.
   defp pass_on(%{kind: :failed}, %{target: nil}), do: :ok
+
+  defp pass_on(%{kind: :connected} = notice, %{target: nil} = told),
+    do: Logger.debug("EchoMQ #{told.what} #{inspect(told.owner)}: #{notice}")
 
   defp pass_on(notice, %{target: nil} = told),
     do: Logger.warning("EchoMQ #{told.what} #{inspect(told.owner)}: #{notice}")

@@ -5,7 +5,7 @@ defmodule EchoMQ.PullConsumer do
   `EchoMQ.StreamConsumer` calls a handler and is what most programs want. This is what it stands on, for those who decide
   themselves when to take a message and when it is done.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, consumer} = EchoMQ.PullConsumer.start(bus, "shop", "pulled", group: "mailer", group_start: :head)
       iex> {:ok, id} = EchoMQ.Stream.append(bus, "shop", "pulled", to: "ada")
       iex> {:ok, [message]} = EchoMQ.PullConsumer.take(consumer, 10)
@@ -27,7 +27,7 @@ defmodule EchoMQ.PullConsumer do
   `:max_wait` are for handlers.
   """
 
-  alias EchoMQ.{Connector, Error, Message, Native, Notice, Start}
+  alias EchoMQ.{Connector, Error, Message, Native, Notice, Notifier, Start}
 
   @enforce_keys [:native, :hand, :group, :name]
   defstruct [:native, :hand, :group, :name]
@@ -69,38 +69,40 @@ defmodule EchoMQ.PullConsumer do
 
   Fails once with the reason when the consumer cannot go on: `:wrong_type`, `:version_fence` or `:closed`. After that, and
   after a stop, it answers `:stopped`. Everything else is overcome, and told by a notice.
+
+  A wait that is over has taken nothing, and neither has a process that ends while it waits: no attempt is counted, and what
+  comes later is given to the next call.
   """
   @spec take(t(), pos_integer(), timeout()) :: {:ok, [Message.t()]} | :stopped | {:error, Error.t()}
   def take(%__MODULE__{hand: hand}, max, within \\ :infinity) do
-    taken(Native.call(&Native.take(&1, hand, max, within)))
+    with {:ok, nil} <- Native.take_messages(hand, max, within), do: :stopped
   end
 
   @doc """
-  Asks for up to `max` messages without waiting for them.
+  Has the calling process told once there is something to take, by the message `{tag, :ready}` with the tag that is answered
+  here. For a process that waits for other messages too.
 
-  When there are some they come to the calling process as one message `{tag, {:ok, messages}}`, with the tag that is
-  answered here; in its place `{tag, {:ok, nil}}` says that the consumer has stopped, and `{tag, {:error, error}}` that it
-  cannot go on. Nothing comes unasked, so that a mailbox holds no more than was asked for.
+  Nothing is taken by that: call `take/3` with a time of 0 then, and ask again where it answers none. The end of the consumer is
+  told in the same way. The next question takes the place of this one.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, consumer} = EchoMQ.PullConsumer.start(bus, "shop", "asked", group: "mailer", group_start: :new)
-      iex> tag = EchoMQ.PullConsumer.ask(consumer, 10)
+      iex> tag = EchoMQ.PullConsumer.ask(consumer)
       iex> {:ok, _} = EchoMQ.Stream.append(bus, "shop", "asked", to: "ada")
       iex> receive do
-      ...>   {^tag, {:ok, [message]}} -> {message.payload, EchoMQ.PullConsumer.ack(message)}
+      ...>   {^tag, :ready} -> :ok
       ...> end
+      iex> {:ok, [message]} = EchoMQ.PullConsumer.take(consumer, 10, 0)
+      iex> {message.payload, EchoMQ.PullConsumer.ack(message)}
       {%{"to" => "ada"}, :ok}
   """
-  @spec ask(t(), pos_integer()) :: reference()
-  def ask(%__MODULE__{hand: hand}, max) do
-    tag = make_ref()
+  @spec ask(t()) :: reference()
+  def ask(%__MODULE__{hand: hand}), do: Native.ask(&Native.ask_entry(&1, hand))
 
-    case Native.take(tag, hand, max, :infinity) do
-      :pending -> :ok
-      refusal -> send(self(), {tag, refusal})
-    end
-
-    tag
+  @doc "Takes a question back: no message with its tag comes any more, nor is left in the mailbox."
+  @spec cancel_ask(t(), reference()) :: :ok
+  def cancel_ask(%__MODULE__{hand: hand}, tag) do
+    Native.take_back(tag, fn -> Native.take_back_entry(hand) end)
   end
 
   @doc """
@@ -152,12 +154,15 @@ defmodule EchoMQ.PullConsumer do
 
   @doc """
   Waits for the next notice, which is taken once, by whoever asks first; `nil` when the consumer has stopped. The last 1 024
-  wait to be taken.
+  wait to be taken. With `within`, in milliseconds, it answers `:timeout` where none came in time.
   """
-  @spec notice(t()) :: Notice.t() | nil
-  def notice(%__MODULE__{native: native}) do
-    notices = Native.consumer_notices(native)
-    Native.call(&Native.next_notice(&1, notices))
+  @spec notice(t(), timeout()) :: Notice.t() | nil | :timeout | {:error, Error.t()}
+  def notice(%__MODULE__{native: native}, within \\ :infinity) do
+    case Notifier.next(Native.consumer_notices(native), within) do
+      {:ok, []} -> :timeout
+      {:ok, notice} -> notice
+      refusal -> refusal
+    end
   end
 
   @doc """
@@ -203,9 +208,6 @@ defmodule EchoMQ.PullConsumer do
     raise ArgumentError,
           "the option #{inspect(name)} must be text or a whole number, got: #{inspect(value)}"
   end
-
-  defp taken({:ok, nil}), do: :stopped
-  defp taken(answer), do: answer
 
   defp settle(%Message{handle: {hand, delivery}}, verdict), do: verdict.(hand, [delivery])
 

@@ -9,7 +9,7 @@ defmodule EchoMQ.Record do
 
   Names and values are the bytes as they were given.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, id} = EchoMQ.Stream.append(bus, "q", "records", [{"k", "1"}, {"k", "2"}])
       iex> {:ok, [record]} = EchoMQ.Stream.records(bus, "q", "records")
       iex> {record.id == id, record.fields, record.foreign?}

@@ -2,7 +2,7 @@ defmodule EchoMQ.Stream do
   @moduledoc """
   Streams: appending, reading, following, trimming. Consumer groups are read with `EchoMQ.StreamConsumer`.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, first} = EchoMQ.Stream.append(bus, "shop", "orders", kind: "placed", order: "4711")
       iex> {:ok, second} = EchoMQ.Stream.append(bus, "shop", "orders", %{"kind" => "paid", "order" => "4711"})
       iex> first < second
@@ -12,13 +12,28 @@ defmodule EchoMQ.Stream do
 
   ## Writers
 
-  A stream has *one writer*: one connector of one VM, whose processes may all append. A record of a second writer
-  whose id is not above the stream's top is refused with `:nonmonotonic`; it is never written elsewhere and never
-  dropped in silence. A stream of *several writers* is appended to with `append_sequenced/4` by all of them.
+  How many write a stream is said once, by a handle of it:
 
-  A record is written once or reported, never twice. Where the connection breaks before the answer came, the id is
-  looked up after connecting again. Where nobody could say by the deadline, the answer is `:unknown_outcome` with the
-  id, and `append_id/5` asks again.
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> orders = EchoMQ.Stream.new(bus, "shop", "orders", writers: :many)
+      iex> {:ok, first} = EchoMQ.Stream.append(orders, kind: "placed", order: "4712")
+      iex> {:ok, [{:ok, second}]} = EchoMQ.Stream.append_batch(orders, [[kind: "paid", order: "4712"]])
+      iex> first < second
+      true
+
+  | | `writers: :one`, as without a handle | `writers: :many` |
+  |---|---|---|
+  | who appends | one connector of one VM, whose processes may all append | any number of connectors, all with this |
+  | who makes the id | the connector | the connector, or the server where that id has no place |
+  | a second writer | its record is refused with `:nonmonotonic` | is what it is for |
+  | an append is | one `XADD` | one call of a script |
+
+  A refused record is never written elsewhere and never dropped in silence. The connector of a handle may be a name, so that a
+  handle can stand in a module attribute.
+
+  A record is written once or reported, never twice. Where the connection breaks before the answer came, it is looked up
+  after connecting again. Where nobody could say by the deadline, the answer is `:unknown_outcome` with the id, and
+  `append_id/5` asks again.
 
   ## Errors
 
@@ -27,7 +42,10 @@ defmodule EchoMQ.Stream do
   `:timeout` when only the answer was late; with `:closed`. What else can happen is said with each function.
   """
 
+  import EchoMQ.Stream.Pages
+
   alias EchoMQ.{Connector, Error, Native, Record}
+  alias EchoMQ.Events.Announced
   alias EchoMQ.Stream.Id
 
   # The records and bytes that a page has at most: as many as the core thinks right.
@@ -65,13 +83,81 @@ defmodule EchoMQ.Stream do
           | {:minid, DateTime.t()}
           | {:minid, DateTime.t(), boolean()}
 
+  @enforce_keys [:conn, :queue, :name, :writers]
+  defstruct @enforce_keys
+
+  @typedoc "A handle of a stream, which says how many write it."
+  @type t :: %__MODULE__{
+          conn: Connector.conn(),
+          queue: String.t(),
+          name: String.t(),
+          writers: :one | :many
+        }
+
+  @doc """
+  A handle of a stream, for `append/2`, `append_id/3`, `append_batch/3` and `append_and_publish/5`. `:writers` is `:one`, which it
+  is without it, or `:many`. It asks nobody: what cannot be a name is what those fail with.
+  """
+  @spec new(Connector.conn(), String.t(), String.t(), writers: :one | :many) :: t()
+  def new(conn, queue, name, options \\ []) do
+    case Keyword.validate!(options, writers: :one) do
+      [writers: writers] when writers in [:one, :many] ->
+        %__MODULE__{conn: conn, queue: queue, name: name, writers: writers}
+
+      [writers: other] ->
+        raise ArgumentError, "the option :writers must be :one or :many, got: #{inspect(other)}"
+    end
+  end
+
+  defp place(%__MODULE__{name: name, writers: writers}), do: {name, writers}
+
+  @doc "Appends one record to the stream of a handle, as its writers say, and answers its id. See `append/4`."
+  @spec append(t(), fields()) :: {:ok, Id.t()} | {:error, Error.t()}
+  def append(%__MODULE__{} = stream, fields), do: append(stream.conn, stream.queue, place(stream), fields)
+
+  @doc "Appends one record under an id of the caller's to the stream of a handle. See `append_id/5`."
+  @spec append_id(t(), Id.t(), fields()) :: {:ok, Id.t()} | {:error, Error.t()}
+  def append_id(%__MODULE__{} = stream, id, fields) do
+    append_id(stream.conn, stream.queue, place(stream), id, fields)
+  end
+
+  @doc """
+  Appends many records to the stream of a handle, and answers as `append_batch/5` does.
+
+  Where it has many writers, a record that is refused before it is sent keeps its place and its error, and the others are
+  appended in one step of the server's: where that fails, each of them has the same error.
+  """
+  @spec append_batch(t(), [fields()], [{:atomic | :sequenced, boolean()}]) ::
+          {:ok, [{:ok, Id.t()} | {:error, Error.t()}] | [Id.t()]} | {:error, Error.t()}
+  def append_batch(%__MODULE__{} = stream, records, options \\ []) do
+    append_batch(stream.conn, stream.queue, place(stream), records, options)
+  end
+
+  @doc """
+  Appends one record to the stream of a handle, and then publishes an event of the queue with its place. See
+  `EchoMQ.Events.append_and_publish/7`.
+
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
+      iex> results = EchoMQ.Stream.new(bus, "shop", "shared-results", writers: :many)
+      iex> {:ok, announced} =
+      ...>   EchoMQ.Stream.append_and_publish(results, [score: "7"], :completed, "JOB000xY9Wvvcd", player: "ada")
+      iex> {:ok, [{id, %{"score" => "7"}}]} = EchoMQ.Stream.read(bus, "shop", "shared-results")
+      iex> {id == announced.id, announced.published}
+      {true, {:ok, 0}}
+  """
+  @spec append_and_publish(t(), fields(), EchoMQ.Events.event(), Id.t(), EchoMQ.Events.extra()) ::
+          {:ok, Announced.t()} | {:error, Error.t()}
+  def append_and_publish(%__MODULE__{} = stream, fields, event, job, extra \\ []) do
+    EchoMQ.Events.append_and_publish(stream.conn, stream.queue, place(stream), fields, event, job, extra)
+  end
+
   @doc """
   Appends one record and answers its id.
 
-  Fails with `:reserved_field` for a field named `id`, `:too_large`, `:invalid_option` without a node id,
-  `:clock_ahead`, `:nonmonotonic`, and `:unknown_outcome`.
+  Fails with `:reserved_field` for a field named `id`, `:too_large`, `:clock_ahead`, `:nonmonotonic`, `:unknown_outcome`, and as
+  `EchoMQ.Connector.mint/2` does.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, "EVT" <> _} = EchoMQ.Stream.append(bus, "shop", "visits", [{"page", "/"}, {"page", ["/", "cart"]}])
       iex> {:error, error} = EchoMQ.Stream.append(bus, "shop", "visits", %{"id" => "7"})
       iex> error.code
@@ -87,7 +173,7 @@ defmodule EchoMQ.Stream do
   @doc """
   Appends one record under an id of the caller's: to repeat history, or to ask again after `:unknown_outcome`.
 
-  Fails as `append/4` does, and with `:malformed_id` and `:kind`; it needs no node id and does not look at the clock.
+  Fails as `append/4` does, and with `:malformed_id` and `:kind`; it needs no node and does not look at the clock.
 
       iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> EchoMQ.Stream.append_id(bus, "shop", "history", "EVT0NgWEfAER90", kind: "placed")
@@ -114,8 +200,8 @@ defmodule EchoMQ.Stream do
   Fails as `append/4` does otherwise, and with `:stream_ahead` and `:clock_ahead` where the stream's top, or this host's
   clock, is more than a minute ahead of the server's clock.
 
-      iex> {:ok, near} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
-      iex> {:ok, behind} = EchoMQ.Connector.start_link(url: url(), node_id: 8, clock: 1_735_689_600_000)
+      iex> {:ok, near} = EchoMQ.Connector.start_link(url: url())
+      iex> {:ok, behind} = EchoMQ.Connector.start_link(url: url(), clock: 1_735_689_600_000)
       iex> {:ok, first} = EchoMQ.Stream.append_sequenced(near, "shop", "shared", kind: "placed")
       iex> {:ok, second} = EchoMQ.Stream.append_sequenced(behind, "shop", "shared", kind: "paid")
       iex> first < second
@@ -138,7 +224,7 @@ defmodule EchoMQ.Stream do
   one error; after `:unknown_outcome` it is all of them or none, and the error has the id of the first. With
   `sequenced: true` it does so for a stream of several writers, and each record gets its id as by `append_sequenced/4`.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> records = [%{"n" => "1"}, [{"id", "2"}], [n: "3"]]
       iex> {:ok, [{:ok, first}, {:error, error}, {:ok, third}]} = EchoMQ.Stream.append_batch(bus, "q", "log", records)
       iex> {first < third, error.code}
@@ -193,7 +279,7 @@ defmodule EchoMQ.Stream do
 
   Fails with `:malformed_id` and `:kind` for a bound that is no id of a record.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, id} = EchoMQ.Stream.append(bus, "shop", "reads", [{"k", "1"}, {"k", "2"}])
       iex> EchoMQ.Stream.read(bus, "shop", "reads", "-", "+", 10)
       {:ok, [{id, %{"k" => "2"}}]}
@@ -253,7 +339,7 @@ defmodule EchoMQ.Stream do
   @doc """
   Reads the newest records, newest first; pairs as of `read/6`.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, [{:ok, _}, {:ok, second}]} = EchoMQ.Stream.append_batch(bus, "shop", "last", [[n: "1"], [n: "2"]])
       iex> EchoMQ.Stream.read_last(bus, "shop", "last", 1)
       {:ok, [{second, %{"n" => "2"}}]}
@@ -273,7 +359,7 @@ defmodule EchoMQ.Stream do
   unless it is said, and `:page_bytes` about how many bytes, 4 194 304: a page of large records has fewer of them. Nothing is asked for before it is enumerated; it may be enumerated again, and then reads again. A
   call that fails raises its `EchoMQ.Error` there.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "long", for(n <- 1..500, do: [n: to_string(n)]))
       iex> EchoMQ.Stream.stream(bus, "shop", "long", page_size: 100)
       ...> |> Stream.map(fn record -> Map.new(record.fields)["n"] end)
@@ -298,7 +384,7 @@ defmodule EchoMQ.Stream do
 
   Raises an `EchoMQ.Error` where it cannot begin or cannot go on.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "tailed", [[n: "1"], [n: "2"]])
       iex> tail = EchoMQ.Stream.tail(bus, "shop", "tailed", :head)
       iex> [one, two] = Enum.take(tail, 2)
@@ -307,7 +393,8 @@ defmodule EchoMQ.Stream do
       iex> [one.fields, two.fields, three.fields]
       [[{"n", "1"}], [{"n", "2"}], [{"n", "3"}]]
   """
-  @spec tail(Connector.conn(), String.t(), String.t(), EchoMQ.Start.t(), page_bytes: pos_integer()) :: Enumerable.t()
+  @spec tail(Connector.conn(), String.t(), String.t(), EchoMQ.Start.t(), page_bytes: pos_integer()) ::
+          Enumerable.t()
   def tail(conn, queue, name, start, options \\ []) do
     Stream.resource(
       fn -> told!(EchoMQ.Tail.open(conn, queue, name, start, options)) end,
@@ -369,48 +456,13 @@ defmodule EchoMQ.Stream do
     end
   end
 
-  defp next(reader) do
-    case told!(Native.call(&Native.next_page(&1, reader))) do
-      nil -> {:halt, reader}
-      page -> {Enum.map(page, &Record.new/1), reader}
-    end
-  end
-
-  defp told!({:ok, value}), do: value
-  defp told!({:error, error}), do: raise(error)
-
-  defp opening(conn, queue, name, options) do
-    unless Keyword.keyword?(options),
-      do: raise(ArgumentError, "the options of a stream must be a keyword list")
-
-    {count, options} = Keyword.pop(options, :count, :all)
-    {records, options} = Keyword.pop(options, :page_size, :all)
-    {bytes, what} = Keyword.pop(options, :page_bytes, :all)
-    page = {records, bytes}
-
-    case what do
-      [window: {first, last}] ->
-        fn -> window(conn, queue, name, first, last, count, page) end
-
-      [since: first] ->
-        fn -> since(conn, queue, name, first, count, page) end
-
-      [last: records] when count == :all ->
-        fn -> last(conn, queue, name, records, page) end
-
-      ends ->
-        ends = Keyword.validate!(ends, from: "-", to: "+")
-        fn -> range(conn, queue, name, ends[:from], ends[:to], count, page) end
-    end
-  end
-
   @doc """
   Lets go of old records and answers how many went.
 
   Nothing looks at who has read them. Fails with `:unknown_outcome` when the connection broke before the answer came;
   trimming again does no harm then.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> {:ok, _} = EchoMQ.Stream.append_batch(bus, "shop", "trim", [[n: "1"], [n: "2"], [n: "3"]])
       iex> EchoMQ.Stream.trim(bus, "shop", "trim", {:maxlen, 1, false})
       {:ok, 2}
@@ -439,42 +491,5 @@ defmodule EchoMQ.Stream do
             inspect(window)
   end
 
-  defp range(conn, queue, name, from, to, count, page) do
-    with {:ok, client} <- Connector.client(conn),
-         do: Native.read(client, queue, name, {from, to}, count, page)
-  end
-
-  defp window(conn, queue, name, first, last, count, page) do
-    with {:ok, client} <- Connector.client(conn) do
-      Native.read_window(client, queue, name, {micros(first), micros(last)}, count, page)
-    end
-  end
-
-  defp since(conn, queue, name, first, count, page) do
-    with {:ok, client} <- Connector.client(conn) do
-      Native.read_since(client, queue, name, micros(first), count, page)
-    end
-  end
-
-  defp last(conn, queue, name, records, page) do
-    with {:ok, client} <- Connector.client(conn), do: Native.read_last(client, queue, name, records, page)
-  end
-
-  # The whole of a reader as one list, each entry converted.
-  defp collect(opened, convert, pages \\ []) do
-    with {:ok, reader} <- opened, {:ok, page} <- Native.call(&Native.next_page(&1, reader)) do
-      case page do
-        nil -> {:ok, pages |> Enum.reverse() |> Enum.concat()}
-        page -> collect(opened, convert, [Enum.map(page, convert) | pages])
-      end
-    end
-  end
-
   defp pair({id, _entry_id, fields}), do: {id, Map.new(fields)}
-
-  defp micros(%DateTime{} = instant), do: DateTime.to_unix(instant, :microsecond)
-
-  defp micros(other) do
-    raise ArgumentError, "an instant must be a DateTime, got: #{inspect(other)}"
-  end
 end

@@ -3,7 +3,7 @@ defmodule EchoMQ.StreamConsumer do
   A consumer of a group: it calls a handler with each entry of a stream, at least once.
 
       children = [
-        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal", node_id: 7},
+        {EchoMQ.Connector, name: MyApp.Bus, url: "valkey://events.internal"},
         {EchoMQ.StreamConsumer,
          conn: MyApp.Bus,
          queue: "shop",
@@ -58,6 +58,10 @@ defmodule EchoMQ.StreamConsumer do
       with the consumer
     * `:on_notice` - a function of an `EchoMQ.Notice`, called in a process of its own, or a process, which gets
       `{:echo_mq_notice, consumer, notice}`; without it notices are logged as warnings, but for failed handlers
+    * `:connect` - `:wait` has the start wait for the server, so that when it answers, the group exists and its place is pinned.
+      `:lazy`, the default under a supervisor, waits for nothing: the consumer starts at once and tries until the server is
+      there. It is `:connecting` until then, as `info/1` says, and notices tell why: `:disconnected` when an attempt has failed,
+      `:connected` when one has succeeded after that
     * `:name` - registers the process, as with `GenServer`
 
   The rest says how the group is read; text, whole numbers or as shown:
@@ -86,12 +90,8 @@ defmodule EchoMQ.StreamConsumer do
   the metadata `:queue`, `:stream`, `:group` and `:consumer`, and `:verdict` (`:ok` or `{:error, reason}`) or `:notice`.
   """
 
-  use GenServer
-
-  alias EchoMQ.{Connector, Error, Message, Native, Notice, Notifier, PullConsumer, Report}
-  alias EchoMQ.StreamConsumer.{Options, Worker}
-
-  require Logger
+  alias EchoMQ.{Connector, Error, Keyspace, Message, Notice, PullConsumer, Starting}
+  alias EchoMQ.StreamConsumer.{Options, Server}
 
   @typedoc "A running consumer: its process, or the name it was registered under."
   @type consumer :: GenServer.server()
@@ -107,16 +107,21 @@ defmodule EchoMQ.StreamConsumer do
           | {:conn, Connector.conn()}
           | {:connector, Connector.conn() | [Connector.option()] | (() -> [Connector.option()])}
           | {:on_notice, (Notice.t() -> term()) | pid() | atom()}
+          | {:connect, :wait | :lazy}
           | {:name, GenServer.name()}
           | PullConsumer.option()
 
-  @typedoc "What `info/1` answers."
+  @typedoc """
+  What `info/1` answers. While it is `:connecting`, the error says why it was not yet, where an attempt has failed, and a
+  consumer that was given no name has none.
+  """
   @type info :: %{
           queue: String.t(),
           stream: String.t(),
           group: String.t(),
-          consumer: String.t(),
-          state: :running | :suspended | :stopping
+          consumer: String.t() | nil,
+          state: :connecting | :running | :suspended | :stopping,
+          error: Error.t() | nil
         }
 
   @doc "Handles one message."
@@ -148,7 +153,9 @@ defmodule EchoMQ.StreamConsumer do
 
       @doc false
       def child_spec(options) do
-        %{EchoMQ.StreamConsumer.child_spec(options) | start: {__MODULE__, :start_link, [fn -> options end]}}
+        start = EchoMQ.StreamConsumer.supervised(options, @echo_mq_options)
+
+        %{EchoMQ.StreamConsumer.child_spec(options) | start: {__MODULE__, :start_link, [start]}}
         |> Supervisor.child_spec(@echo_mq_specification)
       end
 
@@ -162,13 +169,14 @@ defmodule EchoMQ.StreamConsumer do
   def merge(defaults, options), do: Keyword.merge(defaults, options)
 
   @doc """
-  Starts a consumer. When it answers, the group exists and its place is pinned: what is appended from then on is seen.
+  Starts a consumer. When it answers, the group exists and its place is pinned: what is appended from then on is seen. With
+  `connect: :lazy` that is so once the consumer is `:running`.
 
-  Fails with an `EchoMQ.Error` as `EchoMQ.PullConsumer.start/4` does. As with every process that fails to start, a caller that
-  does not trap exits ends with it; a bad option starts no process. The options may also be given as a function of no
+  Fails with an `EchoMQ.Error` as `EchoMQ.PullConsumer.start/4` does; with `connect: :lazy` only with what needs no server. The
+  caller does not end by that, whether it traps exits or not. The options may also be given as a function of no
   arguments that answers them, so that secrets are looked up late.
 
-      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url(), node_id: 7)
+      iex> {:ok, bus} = EchoMQ.Connector.start_link(url: url())
       iex> test = self()
       iex> handler = fn message ->
       ...>   send(test, {message.id, message.payload, message.attempts, message.group})
@@ -195,22 +203,36 @@ defmodule EchoMQ.StreamConsumer do
 
     {what, source, reading} = Options.split(options)
 
-    with {:ok, settings} <- PullConsumer.settings(reading) do
-      GenServer.start_link(__MODULE__, {what, source, settings}, Keyword.take(options, [:name]))
+    with {:ok, _key} <- Keyspace.stream_key(what.queue, what.stream),
+         {:ok, settings} <- PullConsumer.settings(reading) do
+      Starting.start_link(Server, {what, source, settings}, Keyword.take(options, [:name]))
     end
   end
 
   @doc """
   How a supervisor starts it. Its id is the name, where one is given.
 
-  It is restarted where it ended with a fault, not where it was stopped. A supervisor that stops it waits for the messages in
+  It starts at once and tries until the server is there, unless `:connect` says otherwise. It is restarted where it ended with a
+  fault, not where it was stopped. A supervisor that stops it waits for the messages in
   hand, as long as the shutdown time allows. The options are wrapped, so that a supervisor's report shows no password.
   """
   @spec child_spec([option()] | (() -> [option()])) :: Supervisor.child_spec()
   def child_spec(options) do
     id = if Keyword.keyword?(options), do: Keyword.get(options, :name, __MODULE__), else: __MODULE__
-    start = if is_function(options), do: options, else: fn -> options end
-    %{id: id, start: {__MODULE__, :start_link, [start]}, restart: :transient}
+    %{id: id, start: {__MODULE__, :start_link, [supervised(options, [])]}, restart: :transient}
+  end
+
+  @doc false
+  # The options of a consumer that waits for nothing, unless they or the defaults say otherwise.
+  @spec supervised([option()] | (() -> [option()]), [option()]) :: (() -> [option()])
+  def supervised(options, defaults) do
+    fn ->
+      options = if is_function(options, 0), do: options.(), else: options
+
+      if Keyword.keyword?(options),
+        do: Keyword.put_new(options, :connect, defaults[:connect] || :lazy),
+        else: options
+    end
   end
 
   @doc """
@@ -256,224 +278,4 @@ defmodule EchoMQ.StreamConsumer do
   @doc "What it reads, under which names, and how it stands."
   @spec info(consumer()) :: info()
   def info(consumer), do: GenServer.call(consumer, :info, :infinity)
-
-  # The process.
-
-  @impl true
-  def init({what, source, settings}) do
-    # So that a supervisor's stop lets the messages in hand finish, and a handler's end is seen.
-    Process.flag(:trap_exit, true)
-
-    with {:ok, connector} <- connector(source) do
-      monitor = Process.monitor(connector)
-
-      case start_consumer(connector, what, settings) do
-        {:ok, native} ->
-          {:ok,
-           begin(
-             native,
-             Map.merge(what, %{connector: connector, own?: match?({:own, _}, source), monitor: monitor})
-           )}
-
-        {:error, error} ->
-          if match?({:own, _}, source), do: Connector.close(connector, 0)
-          {:stop, error}
-      end
-    else
-      {:error, error} -> {:stop, error}
-    end
-  end
-
-  defp connector({:own, options}), do: Connector.start_link(options)
-
-  defp connector({:running, conn}) do
-    with {:ok, _client} <- Connector.client(conn), do: {:ok, GenServer.whereis(conn)}
-  end
-
-  defp start_consumer(connector, what, settings) do
-    with {:ok, client} <- Connector.client(connector) do
-      Native.call(&Native.consumer(&1, client, what.queue, what.stream, settings))
-    end
-  end
-
-  defp begin(native, what) do
-    {group, name, workers} = Native.consumer_info(native)
-
-    state =
-      Map.merge(what, %{
-        native: native,
-        group: group,
-        consumer: name,
-        suspended?: false,
-        # Processes that call the handler, each with its number and hand.
-        workers: %{},
-        notifier: nil,
-        # Who waits for the stop, and how it came out.
-        stops: %{},
-        stop_by: :infinity,
-        left: nil
-      })
-
-    Enum.reduce(0..(workers - 1), start_notifier(state), &start_worker/2)
-  end
-
-  defp start_worker(number, state) do
-    {:ok, hand} = Native.hand(state.native, {state.kind, number})
-    report = Report.telemetry([:consumer, :handled], about(state))
-
-    report =
-      report &&
-        fn messages, duration, verdict ->
-          report.(%{duration: duration, messages: messages}, %{verdict: verdict})
-        end
-
-    worker = %Worker{
-      consumer: state.native,
-      hand: hand,
-      kind: state.kind,
-      handler: state.handler,
-      report: report
-    }
-
-    process = :proc_lib.spawn_link(Worker, :run, [worker])
-    put_in(state.workers[process], {number, hand})
-  end
-
-  defp start_notifier(state) do
-    told = %{
-      notices: Native.consumer_notices(state.native),
-      what: "consumer",
-      owner: self(),
-      target: state.on_notice,
-      report: Notifier.report([:consumer, :notice], about(state))
-    }
-
-    %{state | notifier: :proc_lib.spawn_link(Notifier, :run, [told])}
-  end
-
-  defp about(state), do: Map.take(state, [:queue, :stream, :group, :consumer])
-
-  @impl true
-  def handle_call({:stop, _within}, {caller, _}, state) when is_map_key(state.workers, caller) do
-    message = "a handler cannot wait for the stop of its own consumer"
-    {:reply, {:error, %Error{code: :state, message: message, subject: state.consumer}}, state}
-  end
-
-  def handle_call({:stop, within}, from, state) do
-    tag = make_ref()
-    :pending = Native.stop(tag, state.native, within)
-    # Others get what was not begun now, however long the handlers still take.
-    for {_, {_, hand}} <- state.workers, do: Native.give_back_unbegun(hand)
-    # An atom is greater than every number.
-    by = if within == :infinity, do: :infinity, else: now() + within
-    {:noreply, put_in(%{state | stop_by: min(state.stop_by, by)}.stops[tag], from)}
-  end
-
-  def handle_call(:suspend, _from, state) do
-    {:reply, Native.pause(state.native), %{state | suspended?: true}}
-  end
-
-  def handle_call(:resume, _from, state) do
-    {:reply, Native.resume(state.native), %{state | suspended?: false}}
-  end
-
-  def handle_call(:info, _from, state) do
-    stands =
-      cond do
-        state.stops != %{} -> :stopping
-        state.suspended? -> :suspended
-        true -> :running
-      end
-
-    {:reply, state |> Map.take([:queue, :stream, :group, :consumer]) |> Map.put(:state, stands), state}
-  end
-
-  @impl true
-  # The consumer has ended. Its workers end too, but for a handler that gave its verdict by hand and still runs.
-  def handle_info({tag, left}, state) when is_map_key(state.stops, tag) and is_integer(left) do
-    cond do
-      left > 0 -> end_workers(state)
-      state.stop_by != :infinity -> Process.send_after(self(), :end_workers, max(state.stop_by - now(), 0))
-      true -> :ok
-    end
-
-    stopped(%{state | left: left})
-  end
-
-  def handle_info(:end_workers, state) do
-    end_workers(state)
-    {:noreply, state}
-  end
-
-  def handle_info({:EXIT, process, reason}, state) when is_map_key(state.workers, process) do
-    {{number, hand}, state} = pop_in(state.workers[process])
-
-    case reason do
-      :normal ->
-        stopped(state)
-
-      {:shutdown, %Error{} = error} when state.stops == %{} ->
-        {:stop, error, state}
-
-      # What this process ended at the deadline gets no verdict.
-      :killed when state.left != nil ->
-        stopped(state)
-
-      reason ->
-        text = "the process of the handler ended: " <> Exception.format_exit(reason)
-        Native.leave(hand, text)
-
-        if state.stops == %{} do
-          Logger.error("a handler of EchoMQ failed: " <> text)
-          {:noreply, start_worker(number, state)}
-        else
-          stopped(state)
-        end
-    end
-  end
-
-  def handle_info({:EXIT, process, reason}, %{notifier: process} = state) do
-    if reason == :normal, do: {:noreply, state}, else: {:noreply, start_notifier(state)}
-  end
-
-  # It ends as its connector does.
-  def handle_info({:DOWN, monitor, :process, _, reason}, %{monitor: monitor, stops: stops} = state) do
-    if stops == %{}, do: {:stop, reason, state}, else: {:noreply, state}
-  end
-
-  def handle_info({:EXIT, process, _reason}, %{connector: process} = state), do: {:noreply, state}
-  def handle_info({:EXIT, _process, reason}, state) when reason != :normal, do: {:stop, reason, state}
-  def handle_info(_message, state), do: {:noreply, state}
-
-  # Answers those who wait, once the consumer and all its workers have ended.
-  defp stopped(%{left: left, workers: workers} = state) when left != nil and workers == %{} do
-    close_own(state)
-    for {_tag, from} <- state.stops, do: GenServer.reply(from, {:ok, left})
-    {:stop, :normal, state}
-  end
-
-  defp stopped(state), do: {:noreply, state}
-
-  @impl true
-  def terminate(_reason, %{left: nil} = state) do
-    within = if Process.alive?(state.connector), do: :infinity, else: 0
-
-    Native.call(fn tag ->
-      stopping = Native.stop(tag, state.native, within)
-      for {_, {_, hand}} <- state.workers, do: Native.give_back_unbegun(hand)
-      stopping
-    end)
-
-    end_workers(state)
-    close_own(state)
-  end
-
-  def terminate(_reason, _state), do: :ok
-
-  defp end_workers(state), do: for({process, _} <- state.workers, do: Process.exit(process, :kill))
-
-  defp now, do: System.monotonic_time(:millisecond)
-
-  defp close_own(%{own?: true} = state), do: Connector.close(state.connector, :infinity)
-  defp close_own(_state), do: :ok
 end

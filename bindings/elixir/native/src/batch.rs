@@ -3,7 +3,7 @@
 use crate::argument::number;
 use crate::error::{Refusal, call};
 use crate::fields::{Parts, Record};
-use crate::reply::LARGE;
+use crate::reply::MANY;
 use rustler::schedule::consume_timeslice;
 use rustler::{Encoder, Env, NifResult, Resource, ResourceArc, Term};
 use std::mem;
@@ -34,7 +34,7 @@ impl Batch {
 
 /// Whether so many or such records are to be given to the core elsewhere than on a scheduler.
 pub(crate) fn is_large(records: &[Record]) -> bool {
-    records.len() > LARGE || records.iter().any(|record| matches!(record, Record::Large(_)))
+    records.len() > MANY || records.iter().any(|record| matches!(record, Record::Large(_)))
 }
 
 /// A batch with room for that many records.

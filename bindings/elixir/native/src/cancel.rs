@@ -4,7 +4,7 @@ use crate::argument::{bytes, is_word, number, text, time};
 use crate::client::Connection;
 use crate::error::call;
 use crate::events::events;
-use crate::reply::{answer, answer_later, deliver};
+use crate::reply::{answer, answer_later, deliver, look_out};
 use crate::term::IntoTerm;
 use echomq::CancelToken;
 use rustler::{Atom, Encoder, Env, LocalPid, NifResult, OwnedEnv, Resource, ResourceArc, Term};
@@ -63,7 +63,7 @@ fn await_cancel<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let within = time(within, "the time to wait")?;
-        answer_later(env, tag, async move {
+        look_out(env, tag, async move {
             match within {
                 None => token.0.cancelled().await.map(Some),
                 Some(within) => timeout(within, token.0.cancelled()).await.ok().transpose(),
@@ -73,22 +73,35 @@ fn await_cancel<'a>(
 }
 
 mod words {
-    rustler::atoms! { emq_cancel }
+    rustler::atoms! { emq_cancel, emq_cancel_error }
 }
 
-/// Has `{:emq_cancel, ref, reason}` sent to a process when the token trips, at once where it has.
+/// Has `{:emq_cancel, ref, reason}` sent to a process when the token trips, at once where it has, and
+/// `{:emq_cancel_error, ref, error}` where others cannot trip it any longer.
 #[rustler::nif]
-fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference: Term<'_>) -> Atom {
+fn notify_cancel(token: ResourceArc<Token>, process: LocalPid, reference_term: Term<'_>) -> Atom {
     let mut env = OwnedEnv::new();
-    let reference = env.save(reference);
+    let reference = env.save(reference_term);
     token.0.on_cancel(move |reason| {
         let reason = reason.to_owned();
-        deliver(Box::new(move || {
+        let tell = move || {
             // A process that is gone is no fault.
             let _gone = env.send_and_clear(&process, |env| {
                 (words::emq_cancel(), reference.load(env), reason.into_term(env))
             });
-        }));
+        };
+        deliver(Box::new(tell));
+    });
+    let mut env = OwnedEnv::new();
+    let reference = env.save(reference_term);
+    token.0.on_watch_end(move |error| {
+        let error = error.clone();
+        let tell = move || {
+            let _gone = env.send_and_clear(&process, |env| {
+                (words::emq_cancel_error(), reference.load(env), error.into_term(env))
+            });
+        };
+        deliver(Box::new(tell));
     });
     crate::atoms::ok()
 }
@@ -117,7 +130,7 @@ fn cancel_job<'a>(
             true => None,
             false => Some(Duration::from_millis(number(time_to_live, "the time to live in milliseconds")?)),
         };
-        Ok(answer(env, tag, events.cancel(job, reason, time_to_live)))
+        answer(env, tag, events.cancel(job, reason, time_to_live))
     })
 }
 

@@ -1,14 +1,19 @@
 //! The client of a connector.
 
-use crate::argument::{elements, text, time};
+use crate::argument::{elements, is_word, text, time};
 use crate::atoms;
 use crate::error::{Refusal, call};
+use crate::notice::Telling;
 use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
-use echomq::{Client, Options, runtime};
-use rustler::{Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
+use echomq::{Client, NodeLease, Options, Writers, runtime};
+use rustler::{
+    Atom, Encoder, Env, LocalPid, Monitor, NifMap, NifResult, OwnedEnv, Resource, ResourceArc, Term,
+};
 use std::panic::RefUnwindSafe;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// What a client is to be made with. It shows nothing of it, so that no secret gets into a log.
 struct Settings(Options);
@@ -48,6 +53,47 @@ fn options<'a>(env: Env<'a>, url: Term<'a>, named: Term<'a>) -> NifResult<Term<'
         }
         Ok((atoms::ok(), ResourceArc::new(Settings(options))).encode(env))
     })
+}
+
+/// The options with a password that a process is asked for, by the message `{:emq_password, question}`, whenever a connection is
+/// opened.
+#[rustler::nif]
+fn ask_password(settings: ResourceArc<Settings>, process: LocalPid) -> ResourceArc<Settings> {
+    ResourceArc::new(Settings(settings.0.clone().password_from(move || ask(process))))
+}
+
+/// Who waits for a password.
+struct PasswordQuestion(Mutex<Option<oneshot::Sender<Option<String>>>>);
+
+impl RefUnwindSafe for PasswordQuestion {}
+
+#[rustler::resource_impl]
+impl Resource for PasswordQuestion {}
+
+mod words {
+    rustler::atoms! { emq_password }
+}
+
+async fn ask(process: LocalPid) -> Result<String, &'static str> {
+    let (sender, password) = oneshot::channel();
+    let question = ResourceArc::new(PasswordQuestion(Mutex::new(Some(sender))));
+    // Where the process is gone, the question is dropped, and with it the sender.
+    let _gone = OwnedEnv::new().send_and_clear(&process, |env| (words::emq_password(), question).encode(env));
+    match password.await {
+        Ok(Some(password)) => Ok(password),
+        Ok(None) => Err("it gave no text"),
+        Err(_) => Err("its process has ended"),
+    }
+}
+
+/// Answers a question for a password; nil where there is none.
+#[rustler::nif]
+fn answer_password(question: ResourceArc<PasswordQuestion>, password: Option<String>) -> Atom {
+    let sender = question.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(sender) = sender {
+        let _given_up = sender.send(password);
+    }
+    atoms::ok()
 }
 
 /// The names of all options.
@@ -98,17 +144,47 @@ fn close<'a>(
     })
 }
 
-/// Whether there is a connection, and how often it was made again.
+/// Whether there is a connection, how often it was made again, and why there is none.
 #[rustler::nif]
-fn status(connection: ResourceArc<Connection>) -> (bool, u64) {
+fn status(env: Env<'_>, connection: ResourceArc<Connection>) -> Term<'_> {
     let status = connection.0.status();
-    (status.connected, status.reconnects)
+    (status.connected, status.reconnects, status.error.into_term(env)).encode(env)
 }
 
-/// Makes one id.
+/// What a client tells.
+#[rustler::nif]
+fn client_notices(connection: ResourceArc<Connection>) -> ResourceArc<Telling> {
+    ResourceArc::new(Telling(connection.0.notices()))
+}
+
+/// Makes one id, once the client has a node.
 #[rustler::nif]
 fn mint<'a>(env: Env<'a>, tag: Term<'a>, connection: ResourceArc<Connection>) -> NifResult<Term<'a>> {
-    call(env, || Ok(answer(env, tag, connection.0.mint())))
+    call(env, || answer(env, tag, connection.0.mint()))
+}
+
+/// Who holds which node.
+#[rustler::nif]
+fn nodes<'a>(env: Env<'a>, tag: Term<'a>, connection: ResourceArc<Connection>) -> NifResult<Term<'a>> {
+    call(env, || answer(env, tag, connection.0.nodes()))
+}
+
+#[derive(NifMap)]
+struct Lease {
+    node: u16,
+    owner: String,
+    left: u64,
+    host: String,
+    process: String,
+    client_name: String,
+}
+
+impl IntoTerm for NodeLease {
+    fn into_term(self, env: Env<'_>) -> Term<'_> {
+        let Self { node, owner, left, host, process, client_name, .. } = self;
+        let left = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
+        Lease { node, owner, left, host, process, client_name }.encode(env)
+    }
 }
 
 /// The version of the core.
@@ -117,11 +193,17 @@ fn core_version() -> &'static str {
     echomq::VERSION
 }
 
-/// The stream of a queue.
+/// The stream of a queue: its name, or the name and who writes it, `{name, :one}` or `{name, :many}`.
 pub(crate) fn stream(
     connection: &Connection,
     queue: Term<'_>,
     name: Term<'_>,
 ) -> Result<echomq::Stream, Refusal> {
-    Ok(connection.0.stream(&text(queue, "the queue")?, &text(name, "the stream")?)?)
+    let (name, writers) = match name.decode::<(Term<'_>, Term<'_>)>() {
+        Ok((name, writers)) if is_word(writers, "many") => (name, Writers::Many),
+        Ok((name, writers)) if is_word(writers, "one") => (name, Writers::One),
+        _ => (name, Writers::One),
+    };
+    let stream = connection.0.stream(&text(queue, "the queue")?, &text(name, "the stream")?)?;
+    Ok(stream.writers(writers))
 }

@@ -14,7 +14,7 @@ fn command<'a>(
     connection: ResourceArc<Connection>,
     parts: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    call(env, || Ok(answer(env, tag, connection.0.command(words(parts)?))))
+    call(env, || answer(env, tag, connection.0.command(words(parts)?)))
 }
 
 #[rustler::nif]
@@ -27,7 +27,7 @@ fn pipeline<'a>(
     call(env, || {
         let commands: Result<Vec<_>, _> =
             elements(commands, "the commands")?.map(|parts| parts.and_then(words)).collect();
-        Ok(answer(env, tag, connection.0.pipeline(commands?)))
+        answer(env, tag, connection.0.pipeline(commands?))
     })
 }
 

@@ -53,6 +53,7 @@ fn consumer_options<'a>(env: Env<'a>, named: Term<'a>) -> NifResult<Term<'a>> {
     call(env, || {
         let options = named_texts(named)?;
         let options = ConsumerOptions::parse(options.iter().map(|(name, value)| (&**name, &**value)))?;
+        options.check()?;
         Ok((atoms::ok(), ResourceArc::new(Settings(options))).encode(env))
     })
 }
@@ -99,6 +100,12 @@ fn consumer_info(consuming: ResourceArc<Consuming>) -> (String, String, usize) {
     let consumer = &consuming.consumer;
     let workers = (0..).take_while(|worker| consumer.worker(*worker).is_ok()).count();
     (consumer.group().to_owned(), consumer.name().to_owned(), workers)
+}
+
+/// Whether it hands out entries, or will when it is resumed.
+#[rustler::nif(name = "running?")]
+fn is_running(consuming: ResourceArc<Consuming>) -> bool {
+    consuming.consumer.is_running()
 }
 
 #[rustler::nif]

@@ -8,12 +8,29 @@ use rustler::{Atom, Encoder, Env, NifException, NifResult, Term};
 /// `EchoMQ.Error`.
 #[derive(NifException)]
 #[module = "EchoMQ.Error"]
-struct Exception {
+struct Exception<'a> {
     code: Atom,
     message: String,
     subject: Option<String>,
     id: Option<String>,
     top: Option<String>,
+    retryable: bool,
+    cause: Option<Term<'a>>,
+}
+
+/// The exception of an error, with that of its cause.
+fn exception<'a>(env: Env<'a>, error: &echomq::Error) -> Term<'a> {
+    let text = |part: Option<&str>| part.map(str::to_owned);
+    Exception {
+        code: word(env, error.code().as_str()),
+        message: error.message().to_owned(),
+        subject: text(error.subject()),
+        id: text(error.id()),
+        top: text(error.top()),
+        retryable: error.is_retryable(),
+        cause: error.cause().map(|cause| exception(env, cause)),
+    }
+    .encode(env)
 }
 
 /// `ArgumentError`.
@@ -70,21 +87,15 @@ pub(crate) fn settled_already(env: Env<'_>) -> Term<'_> {
         subject: None,
         id: None,
         top: None,
+        retryable: false,
+        cause: None,
     };
     (atoms::error(), error).encode(env)
 }
 
 impl IntoTerm for echomq::Error {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
-        let text = |part: Option<&str>| part.map(str::to_owned);
-        Exception {
-            code: word(env, self.code().as_str()),
-            message: self.message().to_owned(),
-            subject: text(self.subject()),
-            id: text(self.id()),
-            top: text(self.top()),
-        }
-        .encode(env)
+        exception(env, &self)
     }
 }
 

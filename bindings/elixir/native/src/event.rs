@@ -2,13 +2,9 @@
 
 use crate::atoms;
 use crate::message::map;
-use crate::reply::LARGE;
-use crate::term::{IntoTerm, binary};
+use crate::term::{IntoTerm, PART, binary};
 use echomq::{Event, EventGap, Heard};
 use rustler::{Encoder, Env, NifStruct, Term};
-
-/// From how many bytes on events are made into terms elsewhere than on the thread of the connections.
-pub(crate) const LARGE_BYTES: usize = 1024 * 1024;
 
 mod words {
     rustler::atoms! { emq_event, emq_gap, emq_end }
@@ -54,13 +50,13 @@ fn members<'a>(env: Env<'a>, event: &Event) -> Term<'a> {
     map(env, &names, &values)
 }
 
-/// Whether making terms of these takes long.
-pub(crate) fn are_large(heard: &[Heard]) -> bool {
-    let size = |heard: &Heard| match heard {
-        Heard::Event(event) => event.payload().len(),
-        Heard::Gap(_) => 0,
+/// What making terms of these costs.
+pub(crate) fn cost(heard: &[Heard]) -> usize {
+    let cost = |heard: &Heard| match heard {
+        Heard::Event(event) => 2 * PART + event.payload().len(),
+        Heard::Gap(_) => PART,
     };
-    heard.len() > LARGE || heard.iter().map(size).sum::<usize>() > LARGE_BYTES
+    heard.iter().map(cost).sum()
 }
 
 /// What a handler is given next: a list of messages, nil at the end.
@@ -81,7 +77,7 @@ impl IntoTerm for Taken {
         }
     }
 
-    fn is_large(&self) -> bool {
-        self.answer.as_ref().is_ok_and(|heard| are_large(heard))
+    fn cost(&self) -> usize {
+        self.answer.as_ref().map_or(PART, |heard| cost(heard))
     }
 }

@@ -1,14 +1,16 @@
 //! The events of a queue: publishing them.
 
 use crate::argument::{bytes, text};
-use crate::client::Connection;
+use crate::client::{Connection, stream};
 use crate::error::{Refusal, call};
 use crate::fields::{Parts, Record, members};
 use crate::reply::{answer, answer_later};
 use crate::term::IntoTerm;
+use crate::worker;
 use echomq::{Announced, Events, Fields, Pending, Signal, runtime};
 use rustler::{Encoder, Env, NifResult, NifStruct, Resource, ResourceArc, Term};
-use std::panic::{RefUnwindSafe, resume_unwind};
+use std::panic::{AssertUnwindSafe, RefUnwindSafe, catch_unwind, resume_unwind};
+use tokio::sync::oneshot;
 
 /// The events of a queue.
 pub(crate) fn events(connection: &Connection, queue: Term<'_>) -> Result<Events, Refusal> {
@@ -40,38 +42,38 @@ impl Draft {
 
 /// A record to append and an event to publish.
 struct Announcement {
-    name: String,
     record: Record,
     draft: Draft,
 }
 
 impl Announcement {
-    fn read(
-        name: Term<'_>,
-        record: Term<'_>,
-        event: (Term<'_>, Term<'_>, Term<'_>),
-    ) -> Result<Self, Refusal> {
-        let (draft, name) = (Draft::read(event)?, text(name, "the stream")?.into_owned());
-        Ok(Self { name, record: Parts::default().record(record)?, draft })
+    fn read(record: Term<'_>, event: (Term<'_>, Term<'_>, Term<'_>)) -> Result<Self, Refusal> {
+        let draft = Draft::read(event)?;
+        Ok(Self { record: Parts::default().record(record)?, draft })
     }
 
     fn is_large(&self) -> bool {
         self.draft.is_large() || matches!(self.record, Record::Large(_))
     }
 
-    /// The name of the stream, the fields, and the event. For large ones on a thread of its own.
-    fn finish(self) -> echomq::Result<(String, Fields, Signal)> {
-        Ok((self.name, self.record.into_fields(), self.draft.finish()?))
+    /// The fields and the event. For large ones on the worker's thread.
+    fn finish(self) -> echomq::Result<(Fields, Signal)> {
+        Ok((self.record.into_fields(), self.draft.finish()?))
     }
 }
 
-/// Does what may take long: here where it does not, else on a thread of its own.
+/// Does what takes long on the worker's thread.
 async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> echomq::Result<T> + Send + 'static,
 ) -> echomq::Result<T> {
-    match runtime()?.spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(panicked) => resume_unwind(panicked.into_panic()),
+    let (done, outcome) = oneshot::channel();
+    let work = move || drop(done.send(catch_unwind(AssertUnwindSafe(work))));
+    worker::run(runtime()?, Box::new(work));
+    match outcome.await {
+        Ok(Ok(done)) => done,
+        Ok(Err(panicked)) => resume_unwind(panicked),
+        // It was dropped undone, which only a panic does.
+        Err(undone) => resume_unwind(Box::new(undone)),
     }
 }
 
@@ -84,7 +86,7 @@ where
     if large {
         answer_later(env, tag, async move { on_thread(call).await?.await })
     } else {
-        Ok(answer(env, tag, call()?))
+        answer(env, tag, call()?)
     }
 }
 
@@ -115,10 +117,11 @@ fn update_progress<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let (job, progress) = (bytes(job, "the job")?, bytes(progress, "the progress")?);
-        Ok(answer(env, tag, events(&connection, queue)?.update_progress(job, progress)))
+        answer(env, tag, events(&connection, queue)?.update_progress(job, progress))
     })
 }
 
+/// Appends to a stream, as its writers say, and then publishes.
 #[rustler::nif]
 fn append_and_publish<'a>(
     env: Env<'a>,
@@ -130,29 +133,10 @@ fn append_and_publish<'a>(
     event: (Term<'a>, Term<'a>, Term<'a>),
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
+        let (stream, announcement) = (stream(&connection, queue, name)?, Announcement::read(record, event)?);
         submit(env, tag, announcement.is_large(), move || {
-            let (name, fields, signal) = announcement.finish()?;
-            Ok(events.append_and_publish(&name, fields, signal))
-        })
-    })
-}
-
-#[rustler::nif]
-fn append_sequenced_and_publish<'a>(
-    env: Env<'a>,
-    tag: Term<'a>,
-    connection: ResourceArc<Connection>,
-    queue: Term<'a>,
-    name: Term<'a>,
-    record: Term<'a>,
-    event: (Term<'a>, Term<'a>, Term<'a>),
-) -> NifResult<Term<'a>> {
-    call(env, || {
-        let (events, announcement) = (events(&connection, queue)?, Announcement::read(name, record, event)?);
-        submit(env, tag, announcement.is_large(), move || {
-            let (name, fields, signal) = announcement.finish()?;
-            Ok(events.append_sequenced_and_publish(&name, fields, signal))
+            let (fields, signal) = announcement.finish()?;
+            Ok(stream.append_and_publish(fields, signal))
         })
     })
 }
@@ -206,6 +190,6 @@ fn check_event<'a>(
 }
 
 #[rustler::nif]
-fn publish_checked<'a>(env: Env<'a>, tag: Term<'a>, checked: ResourceArc<Checked>) -> Term<'a> {
-    answer(env, tag, checked.events.publish(checked.signal.clone()))
+fn publish_checked<'a>(env: Env<'a>, tag: Term<'a>, checked: ResourceArc<Checked>) -> NifResult<Term<'a>> {
+    call(env, || answer(env, tag, checked.events.publish(checked.signal.clone())))
 }

@@ -55,7 +55,7 @@ fn groups<'a>(
     queue: Term<'a>,
     name: Term<'a>,
 ) -> NifResult<Term<'a>> {
-    call(env, || Ok(answer(env, tag, stream(&connection, queue, name)?.groups())))
+    call(env, || answer(env, tag, stream(&connection, queue, name)?.groups()))
 }
 
 #[rustler::nif]
@@ -69,7 +69,7 @@ fn group_info<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
-        Ok(answer(env, tag, stream.group(&text(group, "the group")?)))
+        answer(env, tag, stream.group(&text(group, "the group")?))
     })
 }
 
@@ -87,7 +87,7 @@ fn create_group<'a>(
     call(env, || {
         let stream = stream(&connection, queue, name)?;
         let start = Start::parse(&text(start, "the start")?)?;
-        Ok(answer(env, tag, stream.create_group(&text(group, "the group")?, start)))
+        answer(env, tag, stream.create_group(&text(group, "the group")?, start))
     })
 }
 
@@ -139,7 +139,7 @@ fn sweep_consumers<'a>(
     call(env, || {
         let stream = stream(&connection, queue, name)?;
         let idle = Duration::from_millis(number(idle, "the idle time in milliseconds")?);
-        Ok(answer(env, tag, stream.sweep_consumers(&text(group, "the group")?, idle)))
+        answer(env, tag, stream.sweep_consumers(&text(group, "the group")?, idle))
     })
 }
 
@@ -155,6 +155,6 @@ fn remove_group<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
-        Ok(answer(env, tag, stream.remove_group(&text(group, "the group")?)))
+        answer(env, tag, stream.remove_group(&text(group, "the group")?))
     })
 }

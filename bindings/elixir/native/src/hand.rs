@@ -3,22 +3,21 @@
 use crate::argument::{bytes, elements, is_word, number, time};
 use crate::atoms;
 use crate::consumer::Consuming;
-use crate::error::{Refusal, call, refused, settled_already};
+use crate::error::{Refusal, call, settled_already};
 use crate::message::Message;
-use crate::reply::answer_later;
-use crate::term::IntoTerm;
+use crate::reply::{Question, wake};
+use crate::term::{IntoTerm, fields_cost};
 use echomq::{Delivery, Failure, Worker};
+use rustler::schedule::consume_timeslice;
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
 use std::collections::BTreeMap;
-use std::future::Future;
 use std::mem;
 use std::panic::RefUnwindSafe;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::timeout;
 
-/// From how many bytes on the entries of one answer are made into terms elsewhere than on the thread of the connections.
-const LARGE: usize = 1024 * 1024;
+/// How much of what was taken one call makes into messages, as costs are counted.
+const SLICE: usize = 128 * 1024;
 
 /// Entries in the hands of one who takes them, until their verdicts.
 ///
@@ -28,6 +27,7 @@ pub(crate) struct Hand {
     consuming: ResourceArc<Consuming>,
     taker: Taker,
     held: Mutex<Held>,
+    asked: Question,
 }
 
 enum Taker {
@@ -44,6 +44,8 @@ struct Held {
     /// By the number that Elixir knows it by; numbers go up.
     deliveries: BTreeMap<u64, Delivery>,
     last: u64,
+    /// Deliveries up to this number were made into messages.
+    shown: u64,
     /// Deliveries up to this number were begun.
     begun: u64,
     left: bool,
@@ -68,12 +70,36 @@ impl Hand {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn take(&self, max: usize, within: Option<Duration>) -> echomq::Result<Option<Vec<Delivery>>> {
+    /// Waits until there is something to take, or the end.
+    async fn ready(&self) {
         match &self.taker {
-            Taker::Owner => in_time(within, self.consuming.consumer.take(max)).await,
-            Taker::Each(worker) => in_time(within, worker.take(max)).await,
-            Taker::Batch(worker) => in_time(within, worker.next_batch()).await,
+            Taker::Owner => self.consuming.consumer.ready().await,
+            Taker::Each(worker) => worker.ready().await,
+            Taker::Batch(worker) => worker.batch_ready().await,
         }
+    }
+
+    /// What is there; nothing where there is nothing, an empty list at the end.
+    fn take(&self, max: usize) -> echomq::Result<Option<Vec<Delivery>>> {
+        match &self.taker {
+            Taker::Owner => self.consuming.consumer.wait_next(max, Duration::ZERO),
+            Taker::Each(worker) => worker.wait_take(max, Duration::ZERO),
+            Taker::Batch(worker) => worker.ready_batch(),
+        }
+    }
+
+    /// Keeps what was taken until its verdict; false where nobody can give one any longer.
+    fn keep(&self, deliveries: Vec<Delivery>) -> bool {
+        let mut held = self.held();
+        if held.left {
+            drop(held);
+            Delivery::give_back_all(deliveries);
+            return false;
+        }
+        let first = held.last + 1;
+        held.last += deliveries.len() as u64;
+        held.deliveries.extend((first..).zip(deliveries));
+        true
     }
 
     /// Takes out the deliveries of those numbers, and says whether all of them were there.
@@ -104,14 +130,13 @@ impl Hand {
     }
 }
 
-/// Nothing where there is no answer in time.
-async fn in_time<T>(
-    within: Option<Duration>,
-    answer: impl Future<Output = echomq::Result<T>>,
-) -> echomq::Result<Option<T>> {
-    match within {
-        None => answer.await.map(Some),
-        Some(within) => timeout(within, answer).await.ok().transpose(),
+/// The owner alone takes from its hand. A worker's hand is known to that worker only.
+fn check_taker(env: Env<'_>, hand: &Hand) -> Result<(), Refusal> {
+    match &hand.taker {
+        Taker::Owner if env.pid() != hand.consuming.owner => {
+            Err(Refusal::argument("only the process that started the consumer takes from it"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -126,76 +151,93 @@ fn hand<'a>(env: Env<'a>, consuming: ResourceArc<Consuming>, taker: Term<'a>) ->
             _ => return Err(Refusal::argument("a taker is :owner, {:each, worker} or {:batch, worker}")),
         };
         let owner = consuming.owner;
-        let hand = ResourceArc::new(Hand { consuming, taker, held: Mutex::default() });
+        let hand =
+            ResourceArc::new(Hand { consuming, taker, held: Mutex::default(), asked: Question::default() });
         hand.monitor(Some(env), &owner);
         Ok((atoms::ok(), hand).encode(env))
     })
 }
 
-/// Takes up to that many entries, waiting for the first within that time: none where there was none, nil at the end.
+/// Waits until there is something to take, at most that long, and has `:ready` or `:timeout` sent.
 #[rustler::nif]
-fn take<'a>(
+fn await_entry<'a>(
     env: Env<'a>,
     tag: Term<'a>,
     hand: ResourceArc<Hand>,
-    max: Term<'a>,
     within: Term<'a>,
 ) -> NifResult<Term<'a>> {
     call(env, || {
-        if matches!(hand.taker, Taker::Owner) && env.pid() != hand.consuming.owner {
-            return Err(Refusal::argument("only the process that started the consumer takes from it"));
-        }
+        check_taker(env, &hand)?;
+        let within = time(within, "the time to wait")?;
+        wake(env, tag, within, async move { hand.ready().await })
+    })
+}
+
+/// Has `:ready` sent once there is something to take. The next question takes the place of this one.
+#[rustler::nif]
+fn ask_entry<'a>(env: Env<'a>, tag: Term<'a>, hand: ResourceArc<Hand>) -> NifResult<Term<'a>> {
+    call(env, || {
+        check_taker(env, &hand)?;
+        let asked = hand.clone();
+        hand.asked.ask(env, tag, async move { asked.ready().await })
+    })
+}
+
+/// Takes the question back; false where its answer is there, or on its way.
+#[rustler::nif]
+fn take_back_entry(hand: ResourceArc<Hand>) -> bool {
+    hand.asked.take_back()
+}
+
+/// Takes up to that many entries of those that are there: messages, and whether [`take_more`] has more of them. None where
+/// there was none, nil at the end.
+#[rustler::nif]
+fn take<'a>(env: Env<'a>, hand: ResourceArc<Hand>, max: Term<'a>) -> NifResult<Term<'a>> {
+    call(env, || {
+        check_taker(env, &hand)?;
         let max = number(max, "how many entries to take")?;
         if max == 0 {
             return Err(Refusal::argument("how many entries to take must be a whole number from 1"));
         }
-        let within = time(within, "the time to wait")?;
-        let max = usize::try_from(max).unwrap_or(usize::MAX);
-        answer_later(env, tag, async move { Taken { answer: hand.take(max, within).await, hand } })
+        let Some(deliveries) = hand.take(usize::try_from(max).unwrap_or(usize::MAX))? else {
+            return Ok((atoms::ok(), Term::list_new_empty(env), false).encode(env));
+        };
+        if deliveries.is_empty() || !hand.keep(deliveries) {
+            return Ok((atoms::ok(), atoms::nil(), false).encode(env));
+        }
+        Ok(show(env, &hand))
     })
 }
 
-/// What was taken, on its way to Elixir.
-struct Taken {
-    answer: echomq::Result<Option<Vec<Delivery>>>,
-    hand: ResourceArc<Hand>,
+/// More of what [`take`] has taken, and whether there is more still.
+#[rustler::nif]
+fn take_more(env: Env<'_>, hand: ResourceArc<Hand>) -> Term<'_> {
+    show(env, &hand)
 }
 
-impl IntoTerm for Taken {
-    fn into_term(self, env: Env<'_>) -> Term<'_> {
-        let deliveries = match self.answer {
-            Err(error) => return refused(env, error),
-            Ok(None) => return (atoms::ok(), Term::list_new_empty(env)).encode(env),
-            Ok(Some(deliveries)) if deliveries.is_empty() => return (atoms::ok(), atoms::nil()).encode(env),
-            Ok(Some(deliveries)) => deliveries,
-        };
-        let first = self.hand.held().last + 1;
-        let (hand, group) = (self.hand.encode(env), deliveries[0].group().to_owned().into_term(env));
-        let message = |(delivery, number)| Message { delivery, number, hand, group }.into_term(env);
-        let messages: Vec<_> = deliveries.iter().zip(first..).map(message).collect();
-        let mut held = self.hand.held();
-        if held.left {
-            drop(held);
-            Delivery::give_back_all(deliveries);
-            return (atoms::ok(), atoms::nil()).encode(env);
-        }
-        held.last += deliveries.len() as u64;
-        if matches!(self.hand.taker, Taker::Owner) {
-            held.begun = held.last;
-        }
-        held.deliveries.extend((first..).zip(deliveries));
-        (atoms::ok(), messages).encode(env)
-    }
-
-    fn is_large(&self) -> bool {
-        let size = |delivery: &Delivery| {
-            delivery.record().fields().iter().map(|(name, value)| name.len() + value.len()).sum::<usize>()
-        };
-        match &self.answer {
-            Ok(Some(deliveries)) => deliveries.iter().map(size).sum::<usize>() > LARGE,
-            _ => false,
+/// A slice of what was taken and not shown yet, so that much of it keeps no scheduler for long.
+fn show<'a>(env: Env<'a>, hand: &ResourceArc<Hand>) -> Term<'a> {
+    let term = hand.encode(env);
+    let mut held = hand.held();
+    let (mut messages, mut cost, mut shown, mut group) = (Vec::new(), 0, held.shown, None);
+    for (number, delivery) in held.deliveries.range(shown + 1..) {
+        let group = *group.get_or_insert_with(|| delivery.group().to_owned().into_term(env));
+        messages.push(Message { delivery, number: *number, hand: term, group }.into_term(env));
+        shown = *number;
+        cost += fields_cost(delivery.record().fields());
+        if cost >= SLICE {
+            break;
         }
     }
+    held.shown = shown;
+    let more = held.deliveries.range(shown + 1..).next().is_some();
+    if matches!(hand.taker, Taker::Owner) && !more {
+        held.begun = shown;
+    }
+    drop(held);
+    // A slice takes about a quarter of what the VM gives a process at a time.
+    consume_timeslice(env, (25 * cost / SLICE).clamp(1, 100) as i32);
+    (atoms::ok(), messages, more).encode(env)
 }
 
 /// `:ok`, or `:state` where one of them had its verdict already.

@@ -27,6 +27,7 @@ mod reply;
 mod stream;
 mod tail;
 mod term;
+mod worker;
 
 /// Atoms that more than one module needs.
 mod atoms {

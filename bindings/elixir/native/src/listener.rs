@@ -4,16 +4,18 @@ use crate::argument::{count, named_texts, number};
 use crate::atoms;
 use crate::client::Connection;
 use crate::error::call;
-use crate::event::{Taken, are_large, end, message};
+use crate::event::{Taken, cost, end, message};
 use crate::events::events;
 use crate::notice::Telling;
-use crate::reply::answer_later;
+use crate::reply::{LARGE, answer_later};
 use crate::term::{Done, IntoTerm};
-use echomq::{Heard, Listener, Subscriber, SubscriberOptions};
+use crate::worker;
+use echomq::{Heard, Listener, Subscriber, SubscriberOptions, runtime};
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, OwnedEnv, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
 /// How many events are handed over before other work of the runtime gets its turn.
 const SLICE: u64 = 64;
@@ -223,10 +225,22 @@ impl Hearing {
 
 /// Sends what was heard, and answers whether the process is there.
 async fn hand_over(heard: Vec<Heard>, process: LocalPid, raw: bool) -> bool {
-    let large = are_large(&heard);
+    let large = cost(&heard) > LARGE;
     let send = move || {
         let mut env = OwnedEnv::new();
         heard.iter().all(|heard| env.send_and_clear(&process, |env| message(env, heard, raw)).is_ok())
     };
-    if large { spawn_blocking(send).await.unwrap_or_default() } else { send() }
+    match runtime() {
+        Ok(runtime) if large => {
+            let (sent, there) = oneshot::channel();
+            worker::run(
+                runtime,
+                Box::new(move || {
+                    let _given_up = sent.send(send());
+                }),
+            );
+            there.await.unwrap_or_default()
+        }
+        _ => send(),
+    }
 }

@@ -1,11 +1,13 @@
 //! What consumers and listeners tell beside what they hand out.
 
+use crate::argument::time;
 use crate::error::call;
-use crate::reply::answer_later;
+use crate::reply::wake;
 use crate::term::{IntoTerm, word};
 use echomq::{Notice, NoticeKind, Notices};
 use rustler::{Atom, Encoder, Env, NifResult, NifStruct, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
+use std::time::Duration;
 
 /// The notices of a consumer or a listener, which goes on without them.
 pub(crate) struct Telling(pub(crate) Notices);
@@ -15,13 +17,31 @@ impl RefUnwindSafe for Telling {}
 #[rustler::resource_impl]
 impl Resource for Telling {}
 
-/// The next notice; nothing once what tells them has ended.
+/// Waits until there is a notice to take, at most that long, and has `:ready` or `:timeout` sent.
 #[rustler::nif]
-fn next_notice<'a>(env: Env<'a>, tag: Term<'a>, telling: ResourceArc<Telling>) -> NifResult<Term<'a>> {
+fn await_notice<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    telling: ResourceArc<Telling>,
+    within: Term<'a>,
+) -> NifResult<Term<'a>> {
     call(env, || {
-        let notices = telling.0.clone();
-        answer_later(env, tag, async move { notices.next().await })
+        let (notices, within) = (telling.0.clone(), time(within, "the time to wait")?);
+        wake(env, tag, within, async move { notices.ready().await })
     })
+}
+
+/// Takes the next notice: `:none` where there is none, nil once what tells them has ended.
+#[rustler::nif]
+fn take_notice(env: Env<'_>, telling: ResourceArc<Telling>) -> Term<'_> {
+    match telling.0.wait_next(Duration::ZERO) {
+        Some(notice) => notice.into_term(env),
+        None => words::none().encode(env),
+    }
+}
+
+mod words {
+    rustler::atoms! { none }
 }
 
 /// The words of all kinds of notices.

@@ -22,7 +22,7 @@ fn append<'a>(
     call(env, || {
         let stream = stream(&connection, queue, name)?;
         match Parts::default().record(record)? {
-            Record::Read(fields) => Ok(answer(env, tag, stream.append(fields))),
+            Record::Read(fields) => answer(env, tag, stream.append(fields)),
             large => answer_from_thread(env, tag, move || stream.append(large.into_fields())),
         }
     })
@@ -42,7 +42,7 @@ fn append_id<'a>(
         let stream = stream(&connection, queue, name)?;
         let id = EventId::parse(bytes(id, "the id")?)?;
         match Parts::default().record(record)? {
-            Record::Read(fields) => Ok(answer(env, tag, stream.append_id(id, fields))),
+            Record::Read(fields) => answer(env, tag, stream.append_id(id, fields)),
             large => answer_from_thread(env, tag, move || stream.append_id(id, large.into_fields())),
         }
     })
@@ -60,7 +60,7 @@ fn append_sequenced<'a>(
     call(env, || {
         let stream = stream(&connection, queue, name)?;
         match Parts::default().record(record)? {
-            Record::Read(fields) => Ok(answer(env, tag, stream.append_sequenced(fields))),
+            Record::Read(fields) => answer(env, tag, stream.append_sequenced(fields)),
             large => answer_from_thread(env, tag, move || stream.append_sequenced(large.into_fields())),
         }
     })
@@ -119,7 +119,7 @@ where
 {
     let large = is_large(&records);
     let append = move || append(records.into_iter().map(Record::into_fields).collect());
-    if large { answer_from_thread(env, tag, append) } else { Ok(answer(env, tag, append())) }
+    if large { answer_from_thread(env, tag, append) } else { answer(env, tag, append()) }
 }
 
 #[rustler::nif]
@@ -135,7 +135,7 @@ fn trim_max_len<'a>(
     call(env, || {
         let trim = Trim::max_len(number(records, "the number of records to keep")?);
         let stream = stream(&connection, queue, name)?;
-        Ok(answer(env, tag, stream.trim(if exact { trim.exact() } else { trim })))
+        answer(env, tag, stream.trim(if exact { trim.exact() } else { trim }))
     })
 }
 
@@ -152,7 +152,7 @@ fn trim_min_id<'a>(
     call(env, || {
         let trim = Trim::min_id(instant(micros)?);
         let stream = stream(&connection, queue, name)?;
-        Ok(answer(env, tag, stream.trim(if exact { trim.exact() } else { trim })))
+        answer(env, tag, stream.trim(if exact { trim.exact() } else { trim }))
     })
 }
 
@@ -168,7 +168,7 @@ fn put_back<'a>(
 ) -> NifResult<Term<'a>> {
     call(env, || {
         let stream = stream(&connection, queue, name)?;
-        Ok(answer(env, tag, stream.put_back(EventId::parse(bytes(id, "the id")?)?)))
+        answer(env, tag, stream.put_back(EventId::parse(bytes(id, "the id")?)?))
     })
 }
 

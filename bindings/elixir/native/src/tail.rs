@@ -3,18 +3,20 @@
 use crate::argument::{count, number, text, time};
 use crate::atoms;
 use crate::client::{Connection, stream};
-use crate::error::{Refusal, call, refused};
-use crate::reply::answer_later;
-use crate::term::IntoTerm;
+use crate::error::{Refusal, call};
+use crate::reply::{Question, answer_later, wake};
+use crate::term::{IntoTerm, PART};
 use echomq::{Start, Tail, TailOptions, Tailed};
+use rustler::schedule::consume_timeslice;
 use rustler::{Atom, Encoder, Env, LocalPid, Monitor, NifResult, Resource, ResourceArc, Term};
 use std::panic::RefUnwindSafe;
-use tokio::time::timeout;
+use std::time::Duration;
 
 /// A tail that ends with the process it was opened for.
 struct Following {
     tail: Tail,
     owner: LocalPid,
+    asked: Question,
 }
 
 impl RefUnwindSafe for Following {}
@@ -56,51 +58,85 @@ fn tail<'a>(
         }
         let opened = stream(&connection, queue, name)?.tail(options);
         let owner = env.pid();
-        answer_later(env, tag, async move { opened.await.map(|tail| Following { tail, owner }) })
-    })
-}
-
-/// The next entries, up to that many, waiting for the first within that time: none where there was none, nil at the end.
-#[rustler::nif]
-fn take_tail<'a>(
-    env: Env<'a>,
-    tag: Term<'a>,
-    following: ResourceArc<Following>,
-    max: Term<'a>,
-    within: Term<'a>,
-) -> NifResult<Term<'a>> {
-    call(env, || {
-        if env.pid() != following.owner {
-            return Err(Refusal::argument("only the process that opened the tail takes from it"));
-        }
-        let max = number(max, "how many records to take")?;
-        if max == 0 {
-            return Err(Refusal::argument("how many records to take must be a whole number from 1"));
-        }
-        let within = time(within, "the time to wait")?;
-        let tail = following.tail.clone();
         answer_later(env, tag, async move {
-            let taken = tail.take(usize::try_from(max).unwrap_or(usize::MAX));
-            Followed(match within {
-                None => taken.await.map(Some),
-                Some(within) => timeout(within, taken).await.ok().transpose(),
-            })
+            opened.await.map(|tail| Following { tail, owner, asked: Question::default() })
         })
     })
 }
 
-/// What a tail gave, on its way to Elixir.
-struct Followed(echomq::Result<Option<Vec<Tailed>>>);
+/// Waits until there is something to take, at most that long, and has `:ready` or `:timeout` sent.
+#[rustler::nif]
+fn await_tail<'a>(
+    env: Env<'a>,
+    tag: Term<'a>,
+    following: ResourceArc<Following>,
+    within: Term<'a>,
+) -> NifResult<Term<'a>> {
+    call(env, || {
+        check_owner(env, &following)?;
+        let (tail, within) = (following.tail.clone(), time(within, "the time to wait")?);
+        wake(env, tag, within, async move { tail.ready().await })
+    })
+}
 
-impl IntoTerm for Followed {
-    fn into_term(self, env: Env<'_>) -> Term<'_> {
-        match self.0 {
-            Err(error) => refused(env, error),
-            Ok(None) => (atoms::ok(), Term::list_new_empty(env)).encode(env),
-            Ok(Some(entries)) if entries.is_empty() => (atoms::ok(), atoms::nil()).encode(env),
-            Ok(Some(entries)) => (atoms::ok(), entries.into_term(env)).encode(env),
+/// Has `:ready` sent once there is something to take. The next question takes the place of this one.
+#[rustler::nif]
+fn ask_tail<'a>(env: Env<'a>, tag: Term<'a>, following: ResourceArc<Following>) -> NifResult<Term<'a>> {
+    call(env, || {
+        check_owner(env, &following)?;
+        let tail = following.tail.clone();
+        following.asked.ask(env, tag, async move { tail.ready().await })
+    })
+}
+
+/// Takes the question back; false where its answer is there, or on its way.
+#[rustler::nif]
+fn take_back_tail(following: ResourceArc<Following>) -> bool {
+    following.asked.take_back()
+}
+
+/// The next entries that are there, up to that many and to what one call makes into terms: none where there is none, nil at
+/// the end.
+#[rustler::nif]
+fn take_tail<'a>(env: Env<'a>, following: ResourceArc<Following>, max: Term<'a>) -> NifResult<Term<'a>> {
+    call(env, || {
+        check_owner(env, &following)?;
+        let max = number(max, "how many records to take")?;
+        if max == 0 {
+            return Err(Refusal::argument("how many records to take must be a whole number from 1"));
         }
+        let max = usize::try_from(max).unwrap_or(usize::MAX).min(MOST);
+        let Some(mut entries) = following.tail.wait_take(max, Duration::ZERO)? else {
+            return Ok((atoms::ok(), Term::list_new_empty(env)).encode(env));
+        };
+        if entries.is_empty() {
+            return Ok((atoms::ok(), atoms::nil()).encode(env));
+        }
+        let (mut cost, mut fits) = (0, 0);
+        while cost < SLICE && fits < entries.len() {
+            cost += entries[fits].cost();
+            fits += 1;
+        }
+        let rest = entries.split_off(fits);
+        if !rest.is_empty() {
+            following.tail.give_back(rest);
+        }
+        consume_timeslice(env, (25 * cost / SLICE).clamp(1, 100) as i32);
+        Ok((atoms::ok(), entries.into_term(env)).encode(env))
+    })
+}
+
+/// How much one call makes into terms, as costs are counted: about a quarter of what the VM gives a process at a time.
+const SLICE: usize = 128 * 1024;
+
+/// How many entries one call takes at most: a slice has no more of the shortest.
+const MOST: usize = 512;
+
+fn check_owner(env: Env<'_>, following: &Following) -> Result<(), Refusal> {
+    if env.pid() == following.owner {
+        return Ok(());
     }
+    Err(Refusal::argument("only the process that opened the tail takes from it"))
 }
 
 mod words {
@@ -113,6 +149,13 @@ impl IntoTerm for Tailed {
         match self {
             Self::Record(record) => record.into_term(env),
             Self::Gap(gap) => (words::gap(), gap.from().into_term(env), gap.to().into_term(env)).encode(env),
+        }
+    }
+
+    fn cost(&self) -> usize {
+        match self {
+            Self::Record(record) => record.cost(),
+            Self::Gap(_) => PART,
         }
     }
 }

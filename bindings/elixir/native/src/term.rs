@@ -1,17 +1,23 @@
 //! Terms of what the core answers.
 
 use crate::atoms;
-use crate::reply::LARGE;
 use echomq::{BrandedId, EntryId, EventId, Reply};
-use rustler::{Atom, Encoder, Env, NewBinary, Term};
+use rustler::{Atom, Encoder, Env, NewBinary, Resource, ResourceArc, Term};
+use std::panic::RefUnwindSafe;
+
+/// The share of a part, which takes its time however short it is.
+pub(crate) const PART: usize = 64;
+
+/// From how many bytes on a value is handed over as it is, not copied.
+const SHARED: usize = 64 * 1024;
 
 /// What becomes a term. Unlike rustler's `Encoder` it may be taken apart for that.
 pub(crate) trait IntoTerm {
     fn into_term(self, env: Env<'_>) -> Term<'_>;
 
-    /// Whether that takes long.
-    fn is_large(&self) -> bool {
-        false
+    /// How many bytes are copied for that, with a share for each part.
+    fn cost(&self) -> usize {
+        PART
     }
 }
 
@@ -39,6 +45,11 @@ pub(crate) fn binary<'a>(env: Env<'a>, bytes: &[u8]) -> Term<'a> {
     binary.into()
 }
 
+/// What it costs to copy the fields of a record.
+pub(crate) fn fields_cost(fields: &[(Vec<u8>, Vec<u8>)]) -> usize {
+    fields.iter().map(|(name, value)| 2 * PART + name.len() + value.len()).sum::<usize>() + 2 * PART
+}
+
 pub(crate) fn list<T: IntoTerm>(env: Env<'_>, items: impl IntoIterator<Item = T>) -> Term<'_> {
     items.into_iter().map(|item| item.into_term(env)).collect::<Vec<_>>().encode(env)
 }
@@ -51,8 +62,8 @@ impl<T: IntoTerm> IntoTerm for echomq::Result<T> {
         }
     }
 
-    fn is_large(&self) -> bool {
-        self.as_ref().is_ok_and(T::is_large)
+    fn cost(&self) -> usize {
+        self.as_ref().map_or(PART, T::cost)
     }
 }
 
@@ -61,8 +72,8 @@ impl<T: IntoTerm> IntoTerm for Vec<T> {
         list(env, self)
     }
 
-    fn is_large(&self) -> bool {
-        self.len() > LARGE
+    fn cost(&self) -> usize {
+        PART + self.iter().map(T::cost).sum::<usize>()
     }
 }
 
@@ -71,8 +82,8 @@ impl<T: IntoTerm> IntoTerm for Option<T> {
         self.map_or_else(|| atoms::nil().to_term(env), |value| value.into_term(env))
     }
 
-    fn is_large(&self) -> bool {
-        self.as_ref().is_some_and(T::is_large)
+    fn cost(&self) -> usize {
+        self.as_ref().map_or(PART, T::cost)
     }
 }
 
@@ -80,17 +91,40 @@ impl<T: IntoTerm, U: IntoTerm> IntoTerm for (T, U) {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
         (self.0.into_term(env), self.1.into_term(env)).encode(env)
     }
+
+    fn cost(&self) -> usize {
+        self.0.cost() + self.1.cost()
+    }
 }
+
+/// Bytes that a binary of the VM's shows without a copy, for as long as it has it.
+struct Shared(Vec<u8>);
+
+impl RefUnwindSafe for Shared {}
+
+#[rustler::resource_impl]
+impl Resource for Shared {}
 
 impl IntoTerm for Vec<u8> {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
-        binary(env, &self)
+        if self.len() < SHARED {
+            return binary(env, &self);
+        }
+        ResourceArc::new(Shared(self)).make_binary(env, |shared| &shared.0).to_term(env)
+    }
+
+    fn cost(&self) -> usize {
+        PART + if self.len() < SHARED { self.len() } else { 0 }
     }
 }
 
 impl IntoTerm for String {
     fn into_term(self, env: Env<'_>) -> Term<'_> {
         binary(env, self.as_bytes())
+    }
+
+    fn cost(&self) -> usize {
+        PART + self.len()
     }
 }
 
@@ -156,6 +190,15 @@ impl IntoTerm for Reply {
             Self::Map(members) => list(env, members),
             // The core may learn further kinds of replies; none of them is lost in silence.
             other => format!("{other:?}").into_term(env),
+        }
+    }
+
+    fn cost(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.cost(),
+            Self::List(items) => items.cost(),
+            Self::Map(members) => members.cost(),
+            _ => PART,
         }
     }
 }

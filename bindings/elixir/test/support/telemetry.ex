@@ -10,5 +10,8 @@ defmodule :telemetry do
     :ok
   end
 
+  # A connector has no queue.
+  def execute(_event, _measurements, %{connector: connector}) when is_pid(connector), do: :ok
+
   def tell(process, queue), do: :persistent_term.put({__MODULE__, queue}, process)
 end

@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     heartbeat: timedelta | int | None
     max_record_bytes: int | None
     max_in_flight: int | None
+    max_in_flight_bytes: int | None
     max_clock_ahead: timedelta | int | Literal["none"] | None
     protocol: Literal["auto", "2", "3"] | None
     claim_version: str | None

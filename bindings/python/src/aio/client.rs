@@ -3,6 +3,7 @@
 use super::events::Events;
 use super::queue::LoopQueue;
 use super::stream::Stream;
+use crate::lease::NodeLease;
 use crate::status::Status;
 use crate::{arguments, error, host, options, reply, text};
 use echomq::{Code, Options};
@@ -100,6 +101,15 @@ impl Client {
     fn mint<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (client, queue) = (self.connected(py)?, LoopQueue::current(py)?);
         queue.answer(py, client.mint(), |py, id| Ok(String::from(id).into_pyobject(py)?.into_any().unbind()))
+    }
+
+    /// The leases of nodes that have not run out; see ``echomq.Client.nodes``.
+    fn nodes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (client, queue) = (self.connected(py)?, LoopQueue::current(py)?);
+        queue.answer(py, client.nodes(), |py, leases| {
+            let leases: Vec<NodeLease> = leases.into_iter().map(NodeLease::from).collect();
+            Ok(leases.into_pyobject(py)?.into_any().unbind())
+        })
     }
 
     /// Sends any command of the server's; see ``echomq.Client.command``.

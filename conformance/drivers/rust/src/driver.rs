@@ -6,7 +6,7 @@ use crate::readers::Readers;
 use crate::records::answer_records;
 use echomq::{
     BrandedId, Client, Code, EntryId, EventId, Events, Keyspace, Options, Range, Signal, Snowflake, Stream,
-    Timestamp, Trim, VERSION, slot,
+    Timestamp, Trim, VERSION, Writers, slot,
 };
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,7 +19,8 @@ type Answered = Result<Answer, Refusal>;
 /// Carries out orders; holds the connections and readers that they have opened.
 #[derive(Debug, Default)]
 pub struct Driver {
-    clients: HashMap<Vec<u8>, Client>,
+    /// Each with the writers that its streams have.
+    clients: HashMap<Vec<u8>, (Client, Writers)>,
     readers: Readers,
 }
 
@@ -87,6 +88,18 @@ impl Driver {
                 let ids = stream.append_batch_atomic(arguments.records()?).await?;
                 Ok(Answer::groups(ids.into_iter().map(|id| Answer::default().text("ok").text(id))))
             }
+            b"append_batch_sequenced" => {
+                let stream = self.stream(&mut arguments)?;
+                let ids = stream.append_batch_sequenced(arguments.records()?).await?;
+                Ok(Answer::groups(ids.into_iter().map(|id| Answer::default().text("ok").text(id))))
+            }
+            b"append_and_publish" => {
+                let stream = self.stream(&mut arguments)?;
+                let signal = Signal::new(arguments.bytes()?, arguments.bytes()?)?;
+                let announced = stream.append_and_publish(arguments.record()?, signal).await?;
+                Ok(Answer::default().text(announced.id))
+            }
+            b"nodes" => self.nodes(arguments).await,
             b"read" | b"read_window" | b"read_since" => self.read(op, arguments).await,
             b"read_last" => {
                 let reader = self.stream(&mut arguments)?.read_last(arguments.number()?);
@@ -144,21 +157,26 @@ impl Driver {
         let handle = arguments.bytes()?;
         self.close(&handle).await;
         let mut options = Options::new(&arguments.text()?)?;
+        let mut writers = Writers::One;
         for (key, value) in arguments.options()? {
             let name = match &*key {
                 "node" => "node_id",
                 "clock" => "clock",
                 "fence" => "claim_version",
+                "many" => {
+                    writers = Writers::Many;
+                    continue;
+                }
                 _ => return Err(Refusal::senseless(format!("open takes no `{key}`"))),
             };
             options.set(name, &value)?;
         }
-        self.clients.insert(handle, Client::connect(&options).await?);
+        self.clients.insert(handle, (Client::connect(&options).await?, writers));
         Ok(Answer::default())
     }
 
     async fn close(&mut self, handle: &[u8]) {
-        if let Some(client) = self.clients.remove(handle) {
+        if let Some((client, _)) = self.clients.remove(handle) {
             client.close(CLOSING).await;
         }
     }
@@ -166,13 +184,15 @@ impl Driver {
     fn client(&self, handle: &[u8]) -> Result<&Client, Refusal> {
         let unknown =
             || Refusal::Refused(Code::Closed, format!("no connection is named {}", handle.escape_ascii()));
-        self.clients.get(handle).ok_or_else(unknown)
+        self.clients.get(handle).map(|(client, _)| client).ok_or_else(unknown)
     }
 
     /// Reads handle, queue and stream.
     fn stream(&self, arguments: &mut Arguments<'_>) -> Result<Stream, Refusal> {
-        let client = self.client(&arguments.bytes()?)?;
-        Ok(client.stream(&arguments.text()?, &arguments.text()?)?)
+        let handle = arguments.bytes()?;
+        let stream = self.client(&handle)?.stream(&arguments.text()?, &arguments.text()?)?;
+        let writers = self.clients.get(&handle).map_or(Writers::One, |(_, writers)| *writers);
+        Ok(stream.writers(writers))
     }
 
     /// Reads handle and queue.
@@ -190,6 +210,17 @@ impl Driver {
             answer = answer.text(client.mint().await?);
         }
         Ok(answer)
+    }
+
+    async fn nodes(&self, mut arguments: Arguments<'_>) -> Answered {
+        let client = self.client(&arguments.bytes()?)?;
+        arguments.end()?;
+        let leases = client.nodes().await?;
+        Ok(Answer::groups(
+            leases.into_iter().map(|lease| {
+                Answer::default().text(lease.node).text(lease.owner).text(lease.left.as_millis())
+            }),
+        ))
     }
 
     async fn append_batch(&self, mut arguments: Arguments<'_>) -> Answered {

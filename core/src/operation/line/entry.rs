@@ -4,10 +4,11 @@ use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
 use crate::operation::server_clock::ServerClock;
-use crate::operation::{Operation, Step};
+use crate::operation::{Operation, Step, with_cause};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
@@ -22,8 +23,10 @@ pub(crate) struct Entry {
     pub(super) lost: bool,
     /// What was sent last asks after what was lost.
     asking: bool,
-    /// How often it was on its way when a connection broke.
+    /// How often the connection broke when it had been sent, questions after it not counted.
     pub(super) breaks: u32,
+    /// What it had sent then, in short.
+    sent: u64,
     /// Why the server could not serve it when it was sent last.
     pub(super) refused: Option<Error>,
     pub(super) task: Box<dyn Task>,
@@ -38,7 +41,37 @@ impl Entry {
     ) -> Self {
         let (weight, bytes) = (operation.weight(), operation.bytes());
         let task = Box::new(Running { operation, promise: Some(promise), time: Time::NotAsked });
-        Self { age, weight, bytes, deadline, lost: false, asking: false, breaks: 0, refused: None, task }
+        Self {
+            age,
+            weight,
+            bytes,
+            deadline,
+            lost: false,
+            asking: false,
+            breaks: 0,
+            sent: 0,
+            refused: None,
+            task,
+        }
+    }
+}
+
+/// How much memory is kept for commands that are only looked at.
+const SCRATCH: usize = 64 * 1024;
+
+impl Entry {
+    /// The connection broke under these commands of its.
+    ///
+    /// A question after what was lost, which is another command, says nothing about what was lost: on a bad network it
+    /// breaks too.
+    fn broke(&mut self, commands: &Packed) {
+        let mut hasher = DefaultHasher::new();
+        commands.bytes().hash(&mut hasher);
+        let sent = hasher.finish();
+        if !self.asking || self.sent == sent {
+            self.breaks += 1;
+            self.sent = sent;
+        }
     }
 }
 
@@ -124,9 +157,10 @@ pub(super) enum Sending {
 pub(crate) struct Answered {
     pub(super) entry: Entry,
     pub(super) replies: Vec<Value>,
-    /// It broke connections by itself, and would break more.
-    pub(super) hopeless: bool,
 }
+
+/// How often the connection may break under the commands of an operation, the last time with nothing else on its way.
+const BREAKS: u32 = 3;
 
 /// What an entry does after its answers, or after the loss of them.
 pub(super) enum After {
@@ -155,7 +189,7 @@ impl Settled {
     /// Reads the answers, which wakes whoever waits for them.
     pub(crate) fn read(answered: Vec<Answered>) -> Self {
         let mut settled = Self::default();
-        for Answered { mut entry, replies, .. } in answered {
+        for Answered { mut entry, replies } in answered {
             settled.demoted |= replies.iter().any(reply::is_demoted);
             settled.served |= replies.iter().any(|reply| reply::unavailable(reply).is_none());
             let after = entry.task.answered(replies);
@@ -202,22 +236,27 @@ impl Abandoned {
 #[must_use = "they go back by `Line::recover`"]
 pub(crate) struct Lost {
     why: Error,
+    /// Nothing else was on its way.
+    alone: bool,
     pub(super) sent: Vec<Answered>,
     /// Those of which nothing had left.
     pub(super) unsent: Vec<Entry>,
 }
 
 impl Lost {
-    pub(super) fn new(why: Error) -> Self {
-        Self { why, sent: Vec::new(), unsent: Vec::new() }
+    pub(super) fn new(why: Error, alone: bool) -> Self {
+        Self { why, alone, sent: Vec::new(), unsent: Vec::new() }
     }
 
     /// Asks each what to do now, which wakes whoever waits for those that end.
     pub(crate) fn ask(self) -> Settled {
-        let mut settled = Settled::default();
-        for Answered { mut entry, replies, hopeless } in self.sent {
-            let mut after = entry.task.cut(replies);
-            if hopeless && !matches!(after, After::Ended) {
+        let (mut settled, mut commands) = (Settled::default(), Packed::default());
+        for Answered { mut entry, replies } in self.sent {
+            commands.clear(SCRATCH);
+            entry.task.commands(&mut commands);
+            entry.broke(&commands);
+            let mut after = entry.task.cut(replies, &self.why);
+            if self.alone && entry.breaks >= BREAKS && !matches!(after, After::Ended) {
                 entry.task.abandon(broke_each_time(entry.breaks, &self.why));
                 after = After::Ended;
             }
@@ -247,10 +286,12 @@ pub(super) trait Task: Send {
     fn send(&mut self, minter: &Minter, commands: &mut Packed) -> Sending;
     /// Whether an id is to be made for it.
     fn mints(&self) -> bool;
+    /// Adds its commands as they were sent last.
+    fn commands(&self, commands: &mut Packed);
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
     /// Its further answers will not come.
-    fn cut(&mut self, replies: Vec<Value>) -> After;
+    fn cut(&mut self, replies: Vec<Value>, why: &Error) -> After;
     /// Nothing of it had left.
     fn unsent(&mut self);
     fn abandon(&mut self, why: Error);
@@ -310,11 +351,15 @@ impl<O: Operation> Task for Running<O> {
                 if error.code() == Code::ClockAhead {
                     minter.server_clock().refused(&error);
                 }
-                let answer = self.operation.abandon(error);
-                self.end(answer);
+                let answer = self.operation.abandon(error.clone());
+                self.end(with_cause(answer, &error));
                 Sending::Ended
             }
         }
+    }
+
+    fn commands(&self, commands: &mut Packed) {
+        self.operation.commands(commands);
     }
 
     fn mints(&self) -> bool {
@@ -341,14 +386,14 @@ impl<O: Operation> Task for Running<O> {
         self.step(step)
     }
 
-    fn cut(&mut self, replies: Vec<Value>) -> After {
+    fn cut(&mut self, replies: Vec<Value>, why: &Error) -> After {
         if matches!(self.time, Time::Asked(..)) {
             // Nothing of its own was on its way.
             self.time = Time::NotAsked;
             return After::Again;
         }
         let step = if replies.is_empty() { self.operation.lost() } else { self.operation.cut(replies) };
-        self.step(step)
+        self.step(step.then(|answer| Step::Done(with_cause(answer, why))))
     }
 
     fn unsent(&mut self) {
@@ -360,8 +405,8 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn abandon(&mut self, why: Error) {
-        let answer = self.operation.abandon(why);
-        self.end(answer);
+        let answer = self.operation.abandon(why.clone());
+        self.end(with_cause(answer, &why));
     }
 
     fn finds_out(&self) -> bool {

@@ -42,6 +42,11 @@ impl Node {
         self.held
     }
 
+    /// Whether what does not mint goes ahead of what waits.
+    pub(super) fn is_passed(&self) -> bool {
+        self.held && self.lease.as_ref().is_some_and(|lease| lease.is_later())
+    }
+
     /// Whether no lease will come for what mints.
     pub(super) fn is_without(&self) -> bool {
         self.lease.is_none()

@@ -4,7 +4,7 @@ use std::time::Duration;
 #[tokio::main]
 async fn main() -> echomq::Result<()> {
     let url = std::env::var("ECHOMQ_URL").unwrap_or("redis://localhost:6379".into());
-    let client = Client::connect(&Options::new(&url)?.node_id(1)).await?;
+    let client = Client::connect(&Options::new(&url)?).await?;
     let games = client.stream("codemojex", "games")?;
     let consumer = games.consumer(ConsumerOptions::new("mailer", Start::New)?).await?;
 

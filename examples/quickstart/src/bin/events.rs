@@ -3,7 +3,7 @@ use echomq::{Client, EventId, Heard, Options, Range, Signal, SubscriberOptions};
 #[tokio::main]
 async fn main() -> echomq::Result<()> {
     let url = std::env::var("ECHOMQ_URL").unwrap_or("redis://localhost:6379".into());
-    let client = Client::connect(&Options::new(&url)?.node_id(1)).await?;
+    let client = Client::connect(&Options::new(&url)?).await?;
     let (events, games) = (client.events("codemojex")?, client.stream("codemojex", "games")?);
     let subscriber = events.listen().await?.subscribe(SubscriberOptions::new())?;
 

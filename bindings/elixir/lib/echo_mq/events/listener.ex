@@ -6,7 +6,7 @@ defmodule EchoMQ.Events.Listener do
 
   use GenServer
 
-  alias EchoMQ.{Connector, Error, Native, Notifier}
+  alias EchoMQ.{Connector, Error, Keyspace, Native, Notice, Notifier, Starting}
   alias EchoMQ.Events.{Feeder, Handler, Options}
 
   # How many events a handler is given at once.
@@ -15,17 +15,50 @@ defmodule EchoMQ.Events.Listener do
   @doc false
   # A shared one listens once it is started, and waits for who had it started to subscribe; it ends with its last subscriber.
   @spec start_link(Options.what() | {:shared, Options.what(), pid()}, keyword()) :: GenServer.on_start()
-  def start_link(what, options), do: GenServer.start_link(__MODULE__, what, options)
+  def start_link(what, options), do: Starting.start_link(__MODULE__, what, options)
 
   @impl true
-  def init({:shared, what, starter}), do: {:ok, what, {:continue, {:listen, starter}}}
+  def init({_starter, {:shared, what, starter}}), do: {:ok, what, {:continue, {:listen, starter}}}
 
-  def init(what) do
-    case listen(what) do
+  def init({starter, what}) do
+    case if(what.lazy?, do: attempt_first(what), else: listen(what)) do
       {:ok, state} -> {:ok, state}
-      {:stop, reason} -> {:stop, reason}
-      {:error, error} -> {:stop, error}
+      {_stop_or_error, reason} -> Starting.fail(starter, reason)
     end
+  end
+
+  # One that waits for nothing: it has no native listener yet, and keeps calls until it has.
+  defp attempt_first(what) do
+    with {:ok, _client} <- Connector.client(what.conn),
+         {:ok, channel} <- Keyspace.key(what.queue, "events") do
+      waiting = %{
+        native: nil,
+        channel: channel,
+        connector: Process.monitor(GenServer.whereis(what.conn)),
+        starting: nil,
+        error: nil,
+        pause: nil,
+        calls: []
+      }
+
+      {:ok, attempt(Map.merge(what, waiting))}
+    end
+  end
+
+  # Listens, and is told how that came out.
+  defp attempt(state) do
+    tag = make_ref()
+
+    case listen(tag, state) do
+      :pending -> :ok
+      refusal -> send(self(), {tag, refusal})
+    end
+
+    %{state | starting: tag}
+  end
+
+  defp listen(tag, what) do
+    with {:ok, client} <- Connector.client(what.conn), do: Native.listen(tag, client, what.queue)
   end
 
   @impl true
@@ -41,10 +74,15 @@ defmodule EchoMQ.Events.Listener do
   end
 
   defp listen(what) do
-    with {:ok, client} <- Connector.client(what.conn),
+    with {:ok, _client} <- Connector.client(what.conn),
          connector = Process.monitor(GenServer.whereis(what.conn)),
-         {:ok, native} <- Native.call(&Native.listen(&1, client, what.queue)),
-         {:ok, {hearing, _room}} <- Native.subscribe(native, what.named, what.raw) do
+         {:ok, native} <- Native.call(&listen(&1, what)) do
+      hear(what, connector, native)
+    end
+  end
+
+  defp hear(what, connector, native) do
+    with {:ok, {hearing, _room}} <- Native.subscribe(native, what.named, what.raw) do
       end_tag = make_ref()
       :pending = Native.until_listener_ends(end_tag, native)
 
@@ -107,6 +145,24 @@ defmodule EchoMQ.Events.Listener do
   end
 
   @impl true
+  def handle_call(:status, _from, %{native: nil} = state) do
+    status = %{
+      queue: state.queue,
+      channel: state.channel,
+      connected: false,
+      resubscriptions: 0,
+      error: state.error,
+      subscribers: 0
+    }
+
+    {:reply, status, state}
+  end
+
+  # Answered once it listens, in their order.
+  def handle_call(request, from, %{native: nil} = state) do
+    {:noreply, %{state | calls: [{request, from} | state.calls]}}
+  end
+
   def handle_call({:subscribe, process, how}, {caller, _}, state) do
     {answer, state} =
       case add(state, process, how) do
@@ -166,6 +222,44 @@ defmodule EchoMQ.Events.Listener do
   end
 
   @impl true
+  def handle_info({tag, {:ok, native}}, %{native: nil, starting: tag} = waiting) do
+    if waiting.error do
+      Notifier.tell(%Notice{kind: :connected, message: "the listener hears"}, waiting.on_notice, "listener")
+    end
+
+    what = Map.drop(waiting, [:native, :channel, :starting, :error, :pause, :calls])
+
+    case hear(what, waiting.connector, native) do
+      {:ok, state} -> {:noreply, Enum.reduce(Enum.reverse(waiting.calls), state, &answer/2)}
+      {_stop_or_error, reason} -> {:stop, reason, waiting}
+    end
+  end
+
+  def handle_info({tag, {:error, error}}, %{native: nil, starting: tag} = state) do
+    if Starting.final?(error) do
+      {:stop, error, state}
+    else
+      if state.error == nil or state.error.code != error.code do
+        notice = %Notice{kind: :disconnected, message: Exception.message(error), code: error.code}
+        Notifier.tell(notice, state.on_notice, "listener")
+      end
+
+      {:noreply, %{state | starting: nil, error: error, pause: Starting.again(:start, state.pause)}}
+    end
+  end
+
+  def handle_info({tag, :nif_panicked}, %{native: nil, starting: tag} = state) do
+    {:stop, :nif_panicked, state}
+  end
+
+  def handle_info(:start, %{native: nil} = state), do: {:noreply, attempt(state)}
+
+  def handle_info({:DOWN, monitor, :process, _, reason}, %{native: nil, connector: monitor} = state) do
+    {:stop, reason, state}
+  end
+
+  def handle_info(_message, %{native: nil} = state), do: {:noreply, state}
+
   def handle_info({tag, {:ok, messages}}, %{asked: tag} = state) when is_list(messages) do
     {:noreply, next(%{state | heard: messages, asked: nil})}
   end
@@ -212,6 +306,17 @@ defmodule EchoMQ.Events.Listener do
   end
 
   def handle_info(_message, state), do: {:noreply, state}
+
+  defp answer({request, from}, state) do
+    case handle_call(request, from, state) do
+      {:reply, answer, state} ->
+        GenServer.reply(from, answer)
+        state
+
+      {:noreply, state} ->
+        state
+    end
+  end
 
   defp next(%{heard: []} = state), do: ask(state)
 

@@ -2,9 +2,9 @@ defmodule EchoMQ.Events.Options do
   @moduledoc false
   # The options of a listener and of those who hear off it: what is their own, and what the core takes.
 
-  alias EchoMQ.Notifier
+  alias EchoMQ.{Notifier, Starting}
 
-  @own [:conn, :queue, :name, :handler, :state, :on_notice, :raw]
+  @own [:conn, :queue, :name, :handler, :state, :on_notice, :connect, :raw]
 
   @typedoc "What a listener does. `named` and `raw` say how its handler hears, and others where they do not say otherwise."
   @type what :: %{
@@ -13,6 +13,7 @@ defmodule EchoMQ.Events.Options do
           handler: module() | function() | nil,
           state: term(),
           on_notice: Notifier.target(),
+          lazy?: boolean(),
           raw: boolean(),
           named: [{String.t(), String.t()}]
         }
@@ -34,6 +35,7 @@ defmodule EchoMQ.Events.Options do
       handler: handler,
       state: own[:state],
       on_notice: Notifier.target(own[:on_notice], handler),
+      lazy?: Starting.lazy?(own),
       raw: raw(own),
       named: named(hearing)
     }

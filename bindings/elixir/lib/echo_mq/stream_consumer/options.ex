@@ -2,9 +2,9 @@ defmodule EchoMQ.StreamConsumer.Options do
   @moduledoc false
   # The options of a consumer that are its own, and those that say how its group is read.
 
-  alias EchoMQ.Notifier
+  alias EchoMQ.{Notifier, Starting}
 
-  @own [:queue, :stream, :handler, :batch_handler, :conn, :connector, :on_notice, :name]
+  @own [:queue, :stream, :handler, :batch_handler, :conn, :connector, :connect, :on_notice, :name]
 
   @typedoc "What it reads, and who is told."
   @type what :: %{
@@ -12,7 +12,10 @@ defmodule EchoMQ.StreamConsumer.Options do
           stream: String.t(),
           kind: :each | :batch,
           handler: function(),
-          on_notice: Notifier.target()
+          on_notice: Notifier.target(),
+          lazy?: boolean(),
+          group: String.t() | nil,
+          consumer: String.t() | nil
         }
 
   @doc false
@@ -27,7 +30,10 @@ defmodule EchoMQ.StreamConsumer.Options do
       stream: text(own, :stream),
       kind: kind,
       handler: handler,
-      on_notice: Notifier.target(own[:on_notice], own[:handler])
+      on_notice: Notifier.target(own[:on_notice], own[:handler]),
+      lazy?: Starting.lazy?(own),
+      group: reading[:group],
+      consumer: reading[:consumer]
     }
 
     {what, source(own), reading}

@@ -28,7 +28,7 @@ defmodule EchoMQ.StreamConsumer.Worker do
   # Works until the consumer ends.
   @spec run(t()) :: :ok
   def run(%__MODULE__{hand: hand} = worker) do
-    case Native.call(&Native.take(&1, hand, @slice, :infinity)) do
+    case Native.take_messages(hand, @slice, :infinity) do
       {:ok, nil} -> :ok
       {:ok, messages} -> handle(messages, worker)
       {:error, error} -> exit({:shutdown, error})

@@ -1,0 +1,132 @@
+//! Node leases of whole processes: killed, stopped, and many at once.
+
+use echomq::{Clock, EventId, Options, blocking::Client};
+use echomq_tests::{Kind, Language, Plain, Program, Server, wait_until};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+const NODES: &str = "{emq}:nodes";
+
+struct Bench {
+    server: Server,
+    plain: Plain,
+    folder: tempfile::TempDir,
+}
+
+impl Bench {
+    fn start() -> Self {
+        let server = Server::start(Kind::Valkey);
+        let plain = Plain::connect(&server);
+        Self { server, plain, folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn gate(&self) -> PathBuf {
+        self.folder.path().join("gate")
+    }
+
+    /// Starts a process that mints under a lease of that many milliseconds.
+    fn minter(&self, lease: &str) -> Program {
+        let (url, gate) = (self.server.url(), self.gate().display().to_string());
+        let arguments = [("url", &*url), ("gate", &*gate), ("node_lease", lease)];
+        Program::start(Language::Rust, "minter", self.folder.path(), &arguments)
+    }
+
+    /// The members and their deadlines.
+    fn leases(&mut self) -> Vec<(String, u64)> {
+        let members: Vec<(String, f64)> = self.plain.query(["ZRANGE", NODES, "0", "-1", "WITHSCORES"]);
+        members.into_iter().map(|(member, deadline)| (member, deadline as u64)).collect()
+    }
+
+    fn server_ms(&mut self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.plain.query(["TIME"]);
+        seconds * 1_000 + micros / 1_000
+    }
+
+    fn client(&self) -> Client {
+        Client::open(&Options::new(&self.server.url()).unwrap()).unwrap()
+    }
+}
+
+/// When a mint was begun, and its id; nothing where it was refused.
+fn minted(line: &str) -> (u64, Option<EventId>) {
+    let words: Vec<&str> = line.split(' ').collect();
+    let id = (words[0] == "minted").then(|| EventId::parse(words[2]).unwrap());
+    (words[1].parse().unwrap(), id)
+}
+
+fn has_minted(lines: &[String]) -> bool {
+    lines.iter().any(|line| line.starts_with("minted"))
+}
+
+#[test]
+fn a_process_that_was_stopped_beyond_its_deadline_makes_no_id_with_its_node_when_it_wakes() {
+    let mut bench = Bench::start();
+    let mut process = bench.minter("1000");
+    process.wait_for("the first id", has_minted);
+    process.stand_still();
+    let (_, deadline) = bench.leases().remove(0);
+    wait_until("the deadline", || bench.server_ms() > deadline);
+    let heir = bench.client();
+    let first_of_heir = heir.mint().unwrap();
+    assert_eq!(first_of_heir.snowflake().node(), 0);
+
+    let woken = Clock::system().now();
+    process.go_on();
+    process.wait_for("an id of another node", |lines| {
+        lines.iter().any(|line| minted(line).1.is_some_and(|id| id.snowflake().node() == 1))
+    });
+    fs::write(bench.gate(), "").unwrap();
+    process.wait_for_success();
+    let all: Vec<(u64, Option<EventId>)> = process.lines().iter().map(|line| minted(line)).collect();
+    for (begun, id) in all {
+        let Some(id) = id else { continue };
+        if begun >= woken {
+            assert_eq!(id.snowflake().node(), 1, "{id} was made with a node that another process has");
+        } else if id.snowflake().node() == 0 {
+            assert!(id < first_of_heir, "{id} {first_of_heir}");
+        }
+    }
+}
+
+#[test]
+fn a_process_that_was_killed_frees_its_node_only_after_its_deadline() {
+    let mut bench = Bench::start();
+    let mut process = bench.minter("3000");
+    process.wait_for("the first id", has_minted);
+    process.kill();
+    let (member, deadline) = bench.leases().remove(0);
+    let before = bench.client();
+    let node = before.mint().unwrap().snowflake().node();
+    let is_over = bench.server_ms() > deadline;
+    assert!(node == 1 || is_over, "{member}");
+    wait_until("the deadline", || bench.server_ms() > deadline);
+    let first = bench.client().mint().unwrap();
+    assert_eq!(first.snowflake().node(), if node == 1 { 0 } else { 1 });
+    let last = process.lines().iter().filter_map(|line| minted(line).1).max();
+    assert!(last.is_some_and(|last| node != 1 || first > last), "{first} {last:?}");
+}
+
+#[test]
+fn forty_processes_at_once_have_forty_nodes() {
+    let mut bench = Bench::start();
+    let mut processes: Vec<Program> = (0..40).map(|_| bench.minter("60000")).collect();
+    for process in &mut processes {
+        process.wait_for("an id", has_minted);
+    }
+    assert_eq!(bench.leases().len(), 40);
+    fs::write(bench.gate(), "").unwrap();
+    let (mut nodes, mut ids, mut count) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for process in &mut processes {
+        process.wait_for_success();
+        let all: Vec<EventId> = process.lines().iter().filter_map(|line| minted(line).1).collect();
+        let own: BTreeSet<u16> = all.iter().map(|id| id.snowflake().node()).collect();
+        assert_eq!(own.len(), 1);
+        nodes.extend(own);
+        count += all.len();
+        ids.extend(all);
+    }
+    assert_eq!(nodes, (0..40).collect());
+    assert_eq!(ids.len(), count, "no id twice");
+    assert!(bench.leases().is_empty(), "each gave its node back");
+}
