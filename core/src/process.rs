@@ -8,7 +8,9 @@ use std::fmt;
 use std::panic::catch_unwind;
 use std::sync::Once;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::thread;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
@@ -79,10 +81,11 @@ static RUNTIME: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 ///
 /// It is made on first use, with one worker thread unless the environment variable `ECHOMQ_THREADS` says otherwise
 /// (1 to 64), and lives as long as the process. A forked child gets a runtime of its own on its first use; its
-/// parent's is left alone there, since its threads exist in the parent only.
+/// parent's is left alone there, since its threads exist in the parent only. It may close every descriptor that it
+/// inherited, as daemons do.
 ///
 /// Fails with [`Code::InvalidOption`] when `ECHOMQ_THREADS` is no such number, and with [`Code::State`] when the
-/// system gives no thread.
+/// system gives no thread; a later call tries again.
 pub fn runtime() -> Result<&'static Runtime> {
     let current = RUNTIME.load(Ordering::Acquire);
     // SAFETY: a pointer that was stored here came from `Box::leak` and is never freed.
@@ -119,17 +122,41 @@ fn build() -> Result<Runtime> {
             }
         },
     };
-    let no_thread = |why: &dyn fmt::Display| {
-        Error::new(Code::State, format!("the system gives no runtime thread: {why}"))
-    };
-    // Tokio panics where the system gives no thread for a worker.
+    // Tokio panics where it is given no thread, so one is asked for first. What happens in between is caught.
+    drop(start_thread("echomq", || ())?.join());
     let built = catch_unwind(|| {
-        Builder::new_multi_thread().worker_threads(workers).thread_name("echomq").enable_all().build()
+        let mut builder = Builder::new_multi_thread();
+        builder.worker_threads(workers).thread_name("echomq").enable_io().enable_time().build()
     });
     match built {
-        Ok(built) => built.map_err(|error| no_thread(&error)),
-        Err(panic) => Err(no_thread(&panic_text(&*panic))),
+        Ok(built) => built.map_err(no_thread),
+        Err(panic) => Err(no_thread(panic_text(&*panic))),
     }
+}
+
+fn no_thread(why: impl fmt::Display) -> Error {
+    Error::new(Code::State, format!("the system gives no thread: {why}"))
+}
+
+/// Starts a thread. Fails with [`Code::State`] when the system gives none.
+pub(crate) fn start_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<thread::JoinHandle<T>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(no_thread)
+}
+
+/// Has a thread of its own do what cannot be awaited: tokio's would panic where the system gives none.
+///
+/// Fails with [`Code::State`] when the system gives none, and when the thread panics.
+pub(crate) async fn on_thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever asked may have given up meanwhile.
+    start_thread(name, move || drop(sender.send(work())))?;
+    receiver.await.map_err(|_| Error::new(Code::State, "the thread ended before it was done"))
 }
 
 #[cfg(test)]
@@ -142,6 +169,13 @@ mod tests {
         let second: *const Runtime =
             std::thread::spawn(|| runtime().unwrap() as *const Runtime as usize).join().unwrap() as _;
         assert_eq!(first, second);
+    }
+
+    #[tokio::test]
+    async fn a_thread_answers_or_is_an_error() {
+        assert_eq!(on_thread("works", || 7).await, Ok(7));
+        let panics = || -> u8 { panic!("no work") };
+        assert_eq!(on_thread("panics", panics).await.unwrap_err().code(), Code::State);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 //! A consumer in Rust for the fault tests; see `workers/README.md`.
 
 use echomq::{Client, ConsumerOptions, Message, Notices, Options};
-use echomq_tests::{Given, Log};
+use echomq_tests::{Given, Log, Terminated};
 use std::error::Error;
 use std::io;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +15,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     options.set("timeout", &given.take("timeout")?)?;
     let stream = given.take("stream")?;
 
-    let mut terminated = signal(SignalKind::terminate())?;
+    let terminated = Terminated::watch()?;
     let client = Client::connect(&options).await?;
     let options = ConsumerOptions::parse(given.rest())?;
     let consumer = client.stream("codemojex", &stream)?.consumer(options).await?;
@@ -24,7 +23,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     log.line("ready")?;
 
     let stop = async {
-        terminated.recv().await;
+        terminated.wait().await;
         let left = consumer.stop(Duration::from_secs(20)).await;
         log.line(&format!("stopped {left}")).map_err(Box::<dyn Error>::from)
     };

@@ -1,17 +1,16 @@
 //! A listener in Rust for the fault tests; see `workers/README.md`.
 
 use echomq::{Client, Heard, Options, SubscriberOptions};
-use echomq_tests::{Given, Log};
+use echomq_tests::{Given, Log, Terminated};
 use std::error::Error;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut given = Given::read();
     let log = Log::open(&given.take("log")?)?;
 
-    let mut terminated = signal(SignalKind::terminate())?;
+    let terminated = Terminated::watch()?;
     let client = Client::connect(&Options::new(&given.take("url")?)?).await?;
     let events = client.events("codemojex")?;
     let listener = events.listen().await?;
@@ -35,7 +34,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         log.line(&format!("cancelled {reason}")).map_err(Box::<dyn Error>::from)
     };
     let stop = async {
-        terminated.recv().await;
+        terminated.wait().await;
         listener.close();
         Ok(())
     };

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// The arguments `name=value` of this process.
 #[derive(Debug)]
@@ -43,5 +46,35 @@ impl Log {
     /// Writes a line.
     pub fn line(&self, text: &str) -> io::Result<()> {
         (&*self.0).write_all(format!("{text}\n").as_bytes())
+    }
+}
+
+static TERMINATED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was told to end, by SIGTERM.
+///
+/// It is not tokio's: that comes with a pipe which every runtime of the process reads, the core's own too.
+#[derive(Debug)]
+pub struct Terminated(());
+
+impl Terminated {
+    /// Has the signal noted from now on, instead of ending the process.
+    pub fn watch() -> io::Result<Self> {
+        extern "C" fn note(_: libc::c_int) {
+            TERMINATED.store(true, Ordering::Relaxed);
+        }
+        let note: extern "C" fn(libc::c_int) = note;
+        // SAFETY: the handler only sets an atomic, which is allowed in a handler.
+        match unsafe { libc::signal(libc::SIGTERM, note as libc::sighandler_t) } {
+            libc::SIG_ERR => Err(io::Error::last_os_error()),
+            _ => Ok(Self(())),
+        }
+    }
+
+    /// Waits for it.
+    pub async fn wait(&self) {
+        while !TERMINATED.load(Ordering::Relaxed) {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 }

@@ -24,7 +24,7 @@ pub mod server;
 pub mod wait;
 
 pub use certificates::Certificates;
-pub use given::{Given, Log};
+pub use given::{Given, Log, Terminated};
 pub use plain::{Ear, Plain};
 pub use program::{Language, Program};
 pub use proxy::{Direction, Ending, Moment, Proxy};

@@ -1,12 +1,11 @@
 //! `echomq.CancelToken`.
 
-use crate::aio::waiting::{Source, Waiting};
+use crate::aio::waiting::{Source, Wait, Waiting};
 use crate::text::exact;
 use crate::wait::wait_for;
 use crate::{arguments, error};
 use echomq::Result;
 use pyo3::exceptions::PyRuntimeError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyString, PyType};
@@ -47,6 +46,10 @@ impl Source for Tripped {
 
     async fn ready(&self) {
         let _ = self.0.clone().wait_for(Option::is_some).await;
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.borrow().is_some() || self.0.has_changed().is_err()
     }
 }
 
@@ -141,11 +144,11 @@ impl CancelToken {
         Ok(reason.map(|reason| PyString::new(py, &reason)))
     }
 
-    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         let (py, this) = (slf.py(), slf.get());
         this.token.wait(Duration::ZERO).map_err(|error| error::raise(py, &error))?;
         let tripped = this.tripped.get_or_init(|| Waiting::new(Tripped::of(&this.token)));
-        tripped.next(slf)?.call_method0(intern!(py, "__await__"))
+        tripped.next(slf)
     }
 
     fn __repr__(&self) -> String {

@@ -5,7 +5,7 @@ use crate::lease::NodeLease;
 use crate::status::Status;
 use crate::stream::Stream;
 use crate::wait::{interrupted, wait};
-use crate::{arguments, error, options, reply, text};
+use crate::{arguments, error, host, options, reply, text};
 use echomq::blocking;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -36,6 +36,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (url, /, **options))]
     fn new(py: Python<'_>, url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        host::refuse_patched(py)?;
         let options = options::options(url, options)?;
         wait(py, || blocking::Client::open_with(&options, Arc::new(interrupted))).map(Self)
     }

@@ -33,3 +33,20 @@ fn class(py: Python<'_>, code: Code) -> PyResult<Bound<'_, PyAny>> {
     static CLASSES: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
     CLASSES.import(py, "echomq.errors", "BY_CODE")?.as_any().get_item(code.as_str())
 }
+
+/// What a module of Python makes once in this process, also where it is loaded again: a class of one copy is then one of
+/// the other's, and so is what it raised.
+#[pyfunction]
+pub(crate) fn made_once<'py>(name: &str, make: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static MADE: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+    let py = make.py();
+    let made = MADE.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    match made.get_item(name)? {
+        Some(known) => Ok(known),
+        None => {
+            let new = make.call0()?;
+            made.set_item(name, &new)?;
+            Ok(new)
+        }
+    }
+}

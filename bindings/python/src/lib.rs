@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod events;
 mod group;
+mod host;
 mod id;
 mod instant;
 mod lease;
@@ -33,6 +34,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    host::refuse_subinterpreter(module.py())?;
     module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("CORE_VERSION", echomq::VERSION)?;
     module.add("VERSION_KEY", echomq::VERSION_KEY)?;
@@ -76,6 +78,7 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("AioEvents", module.py().get_type::<aio::events::Events>())?;
     module.add("AioListener", module.py().get_type::<aio::listener::Listener>())?;
     module.add("AioSubscriber", module.py().get_type::<aio::listener::Subscriber>())?;
+    module.add_function(wrap_pyfunction!(error::made_once, module)?)?;
     module.add_function(wrap_pyfunction!(panic::panic_for_tests, module)?)?;
     module.add_function(wrap_pyfunction!(panic::panic_in_runtime_for_tests, module)?)?;
     Ok(())

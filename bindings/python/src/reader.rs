@@ -92,17 +92,18 @@ impl Reader {
 
     /// All records that are left, as a list.
     fn all(&mut self, py: Python<'_>) -> PyResult<Vec<Record>> {
-        let mut records: Vec<echomq::Record> = self.page.by_ref().collect();
-        loop {
-            match wait(py, || self.reader.next_page()) {
-                Ok(Some(page)) => records.extend(page),
-                Ok(None) => return Ok(records.into_iter().map(Record::from).collect()),
-                Err(raised) => {
-                    self.page = records.into_iter();
-                    return Err(raised);
-                }
+        let (reader, mut records) = (&mut self.reader, self.page.by_ref().collect::<Vec<_>>());
+        let read = wait(py, || {
+            while let Some(page) = reader.next_page()? {
+                records.extend(page);
             }
+            Ok(())
+        });
+        if let Err(raised) = read {
+            self.page = records.into_iter();
+            return Err(raised);
         }
+        Ok(records.into_iter().map(Record::from).collect())
     }
 
     fn __iter__(slf: Py<Self>) -> Py<Self> {
@@ -124,9 +125,13 @@ impl Reader {
 impl Reader {
     /// Asks for the next page; false at the end.
     fn turn(&mut self, py: Python<'_>) -> PyResult<bool> {
-        let page = wait(py, || self.reader.next_page())?;
-        let more = page.is_some();
-        self.page = page.unwrap_or_default().into_iter();
-        Ok(more)
+        let (reader, page) = (&mut self.reader, &mut self.page);
+        // What has arrived is kept, whatever the handler of a signal raises meanwhile.
+        wait(py, || {
+            let read = reader.next_page()?;
+            let more = read.is_some();
+            *page = read.unwrap_or_default().into_iter();
+            Ok(more)
+        })
     }
 }

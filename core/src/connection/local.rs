@@ -29,6 +29,7 @@ use host::Host;
 use lead::Lead;
 use std::future::Future;
 use std::io;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -321,8 +322,11 @@ impl Inner {
 /// The last handle is gone: the node is given back, and the answer is not waited for.
 impl Drop for Inner {
     fn drop(&mut self) {
-        // In a forked child the connection is the parent's.
+        // In a forked child the connection is the parent's. The child may have closed what it inherited, and given the number to
+        // a socket of its own, so it is not closed here either.
         if !self.origin.is_here() {
+            let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+            mem::forget(state.connection.take());
             return;
         }
         self.settings.notices.end();

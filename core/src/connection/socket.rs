@@ -4,12 +4,13 @@ use super::addresses;
 use super::endpoint::Endpoint;
 use super::tls::{self, Tls};
 use crate::error::{Code, Error, Result};
+use crate::process::on_thread;
 use rustls::{ClientConnection, StreamOwned};
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Read, Write};
 #[cfg(unix)]
 use std::mem::MaybeUninit;
-use std::net::ToSocketAddrs;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
@@ -32,8 +33,7 @@ pub(crate) async fn connect(endpoint: &Endpoint, tls: Option<&Tls>) -> Result<Bo
     match endpoint {
         Endpoint::Tcp { host, port, .. } => {
             let config = tls.map(Tls::config).transpose()?;
-            let found = tokio::net::lookup_host((&**host, *port)).await;
-            let found = found.map_err(|error| failure(endpoint, &error))?.collect();
+            let found = look_up(host, *port).await?.map_err(|error| failure(endpoint, &error))?;
             let socket = addresses::connect(found).await.map_err(|error| failure(endpoint, &error))?;
             tune(&SockRef::from(&socket)).map_err(|error| failure(endpoint, &error))?;
             match tls.zip(config) {
@@ -52,6 +52,15 @@ pub(crate) async fn connect(endpoint: &Endpoint, tls: Option<&Tls>) -> Result<Bo
         #[cfg(not(unix))]
         Endpoint::Unix(_) => Err(no_unix(endpoint)),
     }
+}
+
+/// The addresses of a host, a name or an address.
+async fn look_up(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(Ok(vec![(address, port).into()]));
+    }
+    let host = host.to_owned();
+    on_thread("echomq-lookup", move || (&*host, port).to_socket_addrs().map(Iterator::collect)).await
 }
 
 /// No delay for small writes, and a bound on how long a dead peer goes unnoticed.

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypeVar
 
-from ._echomq import Event, EventGap
+from ._echomq import Event, EventGap, made_once
+from ._handlers import start_thread
 from .errors import EchoMQError
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ async def after_verdict_async(
         return Decided(verdict, await self._publish(signal), None)
     except EchoMQError as error:
         return Decided(verdict, None, error)
+
+
+# Where this module is loaded again, the classes of answers are those of the first time.
+globals().update(made_once("answers", lambda: {"Announced": Announced, "Decided": Decided}))
 
 
 class _Fold(Generic[_State]):
@@ -244,7 +249,11 @@ def reduce(
     subscriber = self.subscribe(buffer=buffer)
     fold = _Fold(state, on_failure)
     thread = threading.Thread(target=_fold_in_thread, args=(subscriber, fold, handler), daemon=True, name="echomq")
-    thread.start()
+    try:
+        start_thread(thread)
+    except BaseException:
+        subscriber.close()
+        raise
     return Reduction(subscriber, fold, thread)
 
 

@@ -9,6 +9,8 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from .errors import StateError
+
 if TYPE_CHECKING:
     from ._echomq import AioConsumer, Consumer, Delivery, Worker
     from .aio import Worker as AioWorker
@@ -172,7 +174,7 @@ def _in_threads(workers: list[Worker], work: Callable[[Worker], None]) -> None:
     threads = [threading.Thread(target=guarded, args=(worker,), daemon=True, name="echomq") for worker in others]
     try:
         for thread in threads:
-            thread.start()
+            start_thread(thread)
         work(first)
         for thread in threads:
             thread.join()
@@ -181,6 +183,14 @@ def _in_threads(workers: list[Worker], work: Callable[[Worker], None]) -> None:
         first.leave()
     if failures:
         raise failures[0]
+
+
+def start_thread(thread: threading.Thread) -> None:
+    """Starts a thread; fails with ``StateError`` when the system gives none."""
+    try:
+        thread.start()
+    except RuntimeError as refused:
+        raise StateError(f"the system gives no thread: {refused}") from refused
 
 
 async def _in_tasks(works: list[Coroutine[Any, Any, None]]) -> None:

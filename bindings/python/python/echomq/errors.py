@@ -3,7 +3,7 @@
 The name of a class is its code in capitalised words and ``Error``: ``unknown_outcome`` is ``UnknownOutcomeError``.
 """
 
-from ._echomq import CODES
+from ._echomq import CODES, made_once
 
 
 class EchoMQError(Exception):
@@ -57,6 +57,9 @@ EchoMQError.__module__ = Cancelled.__module__ = "echomq"
 
 BY_CODE = {code: _class(code) for code in CODES}
 """The class of each code."""
+
+# Where this module is loaded again, its classes are those of the first time.
+EchoMQError, Cancelled, BY_CODE = made_once("errors", lambda: (EchoMQError, Cancelled, BY_CODE))
 
 globals().update({made.__name__: made for made in BY_CODE.values()})
 

@@ -2,7 +2,9 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::mem;
 use std::os::fd::{AsRawFd, RawFd};
+use std::process;
 
 #[cfg(target_os = "linux")]
 mod ends {
@@ -35,30 +37,49 @@ mod ends {
 }
 
 /// The bell of one event loop.
+///
+/// In a forked child it is silent: the child may have closed what it inherited, and given the numbers to something of its
+/// own.
 pub(crate) struct Bell {
-    listening: File,
-    ringing: File,
+    /// What the loop listens to, and what rings.
+    ends: Option<(File, File)>,
+    process: u32,
 }
 
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
-        let (listening, ringing) = ends::make()?;
-        Ok(Self { listening, ringing })
+        Ok(Self { ends: Some(ends::make()?), process: process::id() })
+    }
+
+    fn ends(&self) -> Option<&(File, File)> {
+        self.ends.as_ref().filter(|_| self.process == process::id())
     }
 
     /// What the loop listens to.
-    pub(crate) fn descriptor(&self) -> RawFd {
-        self.listening.as_raw_fd()
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        self.ends().map(|(listening, _)| listening.as_raw_fd())
     }
 
     /// Makes the loop run its reader. A bell that is full of rings wakes the loop anyway.
     pub(crate) fn ring(&self) {
-        let _ = (&self.ringing).write(ends::RING);
+        if let Some((_, ringing)) = self.ends() {
+            let _ = (&*ringing).write(ends::RING);
+        }
     }
 
     /// Makes it silent again. A bell that nobody rang is silent already.
     pub(crate) fn hush(&self) {
-        let mut rings = [0; 64];
-        let _ = (&self.listening).read(&mut rings);
+        if let Some((listening, _)) = self.ends() {
+            let mut rings = [0; 64];
+            let _ = (&*listening).read(&mut rings);
+        }
+    }
+}
+
+impl Drop for Bell {
+    fn drop(&mut self) {
+        if self.ends().is_none() {
+            mem::forget(self.ends.take());
+        }
     }
 }

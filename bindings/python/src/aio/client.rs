@@ -5,7 +5,7 @@ use super::queue::LoopQueue;
 use super::stream::Stream;
 use crate::lease::NodeLease;
 use crate::status::Status;
-use crate::{arguments, error, options, reply, text};
+use crate::{arguments, error, host, options, reply, text};
 use echomq::{Code, Options};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};
@@ -74,6 +74,7 @@ impl Client {
     #[new]
     #[pyo3(signature = (url, /, **options))]
     fn new(url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        host::refuse_patched(url.py())?;
         Ok(Self { options: options::options(url, options)?, client: Arc::default() })
     }
 

@@ -3,7 +3,7 @@
 use super::lazy::{Lazy, carried_out};
 use super::notices::Notices;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting, taken};
+use super::waiting::{Source, Wait, Waiting, is_there, taken};
 use crate::delivery::Delivery;
 use crate::{arguments, error};
 use echomq::ConsumerOptions;
@@ -45,6 +45,10 @@ impl Source for Entries {
             consumer.ready().await;
         }
     }
+
+    fn is_ready(&self) -> bool {
+        self.consumer.is_ready(|consumer| is_there(consumer.ready()))
+    }
 }
 
 /// The batches of a consumer, for whoever pulls.
@@ -62,6 +66,11 @@ impl Source for Batches {
         if let Some(consumer) = self.0.consumer.get_for_wait().await {
             consumer.batch_ready().await;
         }
+    }
+
+    // Whether a batch is ready depends on how long it was waited for.
+    fn is_ready(&self) -> bool {
+        false
     }
 
     fn is_eager(&self) -> bool {
@@ -152,7 +161,7 @@ impl Consumer {
     }
 
     /// The next batch; see ``echomq.Consumer.next_batch``. ``asyncio.timeout`` bounds the wait.
-    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().batches.next(slf)
     }
 
@@ -202,7 +211,7 @@ impl Consumer {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().entries.next(slf)
     }
 
@@ -241,6 +250,10 @@ impl Source for WorkerEntries {
     async fn ready(&self) {
         self.worker.ready().await;
     }
+
+    fn is_ready(&self) -> bool {
+        is_there(self.worker.ready())
+    }
 }
 
 /// The batches of a worker.
@@ -253,6 +266,10 @@ impl Source for WorkerBatches {
 
     async fn ready(&self) {
         self.0.worker.batch_ready().await;
+    }
+
+    fn is_ready(&self) -> bool {
+        false
     }
 
     fn is_eager(&self) -> bool {
@@ -277,7 +294,7 @@ impl Worker {
 #[pymethods]
 impl Worker {
     /// The next batch, as a list; an empty one at the end.
-    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn next_batch<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().batches.next(slf)
     }
 
@@ -285,7 +302,7 @@ impl Worker {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().entries.next(slf)
     }
 }

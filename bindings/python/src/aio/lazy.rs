@@ -45,6 +45,12 @@ impl<T: Send + Sync + 'static> Lazy<T> {
         }
     }
 
+    /// Whether a wait finds something now, or that the reader could not be started.
+    pub(crate) fn is_ready(&self, look: impl FnOnce(&T) -> bool) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        failed || self.started.get().is_some_and(look)
+    }
+
     /// The reader, for what makes no sense before it was started.
     pub(crate) fn running(&self, py: Python<'_>) -> PyResult<&T> {
         let idle = "it has not been started: await it, or use it with `async with`";

@@ -3,7 +3,7 @@
 use super::lazy::Lazy;
 use super::notices::Notices;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting, taken};
+use super::waiting::{Source, Wait, Waiting, is_there, taken};
 use crate::error;
 use crate::event::object;
 use crate::listener::{ListenerStatus, options};
@@ -106,6 +106,10 @@ impl Source for Hearing {
     async fn ready(&self) {
         self.0.ready().await;
     }
+
+    fn is_ready(&self) -> bool {
+        is_there(self.0.ready())
+    }
 }
 
 /// One of any number that hear a listener's events, made by ``Listener.subscribe``: an asynchronous iterator of
@@ -143,7 +147,7 @@ impl Subscriber {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().hearing.next(slf)
     }
 

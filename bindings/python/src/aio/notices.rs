@@ -1,7 +1,7 @@
 //! `echomq.aio.Notices`.
 
 use super::lazy::Lazy;
-use super::waiting::{Source, Waiting};
+use super::waiting::{Source, Wait, Waiting, is_there};
 use crate::notice::Notice;
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
@@ -47,6 +47,13 @@ impl Source for Told {
             notices.ready().await;
         }
     }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Self::Consumer(consumer) => consumer.is_ready(|consumer| is_there(consumer.notices().ready())),
+            Self::Running(notices) => is_there(notices.ready()),
+        }
+    }
 }
 
 /// What a consumer or a listener tells beside what it hands out, made by ``Consumer.notices`` and ``Listener.notices``:
@@ -70,7 +77,7 @@ impl Notices {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().0.next(slf)
     }
 

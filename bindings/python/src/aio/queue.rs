@@ -148,11 +148,6 @@ impl LoopQueue {
         self.queue.put(Item::Job(Box::new(job)));
     }
 
-    /// Gives a future of the loop its answer, on its thread.
-    pub(crate) fn settle(&self, py: Python<'_>, future: Py<PyAny>, answer: PyResult<Py<PyAny>>) {
-        settle_or_report(future.bind(py), Box::new(|_| answer));
-    }
-
     /// A future of the loop, and the promise to settle it.
     pub(crate) fn promise<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Promise)> {
         let future = self.create_future.bind(py).call0()?;

@@ -1,19 +1,20 @@
 //! `echomq.aio.Reader`.
 
-use super::queue::{LoopQueue, Promise};
+use super::waiting::{Source, Wait, Waiting};
 use crate::error;
 use crate::reader::Pace;
 use crate::record::Record;
-use echomq::Code;
 use pyo3::exceptions::PyStopAsyncIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The records of a range, asked for a page at a time: an asynchronous iterator of ``Record``.
 ///
-/// It is what ``echomq.Reader`` is, for one task at a time. A wait that is cancelled loses nothing.
+/// It is what ``echomq.Reader`` is. A page is asked for when it is waited for. Any number of tasks may share the reader; a
+/// wait that is cancelled loses nothing.
 ///
 /// >>> async def main():
 /// ...     async with echomq.aio.Client(url, node_id=7) as client:
@@ -27,15 +28,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// >>> asyncio.run(main())
 /// [['0'], ['1'], ['2', '3', '4']]
 #[pyclass(frozen, module = "echomq.aio")]
-pub(crate) struct Reader(Arc<State>);
+pub(crate) struct Reader {
+    records: Arc<Waiting<Wanted>>,
+    pages: Arc<Waiting<Wanted>>,
+    all: Arc<Waiting<Wanted>>,
+}
 
-struct State {
-    /// Held while pages are asked for.
+impl Reader {
+    pub(crate) fn new(reader: echomq::Reader, pace: Pace) -> Self {
+        let reader =
+            pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size, echomq::Reader::page_bytes);
+        let shared = Arc::new(Shared { reader: tokio::sync::Mutex::new(reader), read: Mutex::default() });
+        let waiting = |want| Waiting::new(Wanted { shared: shared.clone(), want });
+        Self { records: waiting(Want::Record), pages: waiting(Want::Page), all: waiting(Want::All) }
+    }
+}
+
+/// What those share who wait for records, for pages, and for all that is left.
+struct Shared {
+    /// Held while a page is asked for.
     reader: tokio::sync::Mutex<echomq::Reader>,
     read: Mutex<Read>,
 }
 
-/// What was read and not given out yet.
+/// What was read and not taken yet.
 #[derive(Default)]
 struct Read {
     records: VecDeque<echomq::Record>,
@@ -51,34 +67,78 @@ enum Want {
     All,
 }
 
+impl Read {
+    fn needs_more(&self, want: Want) -> bool {
+        !self.ended && self.failed.is_none() && (want == Want::All || self.records.is_empty())
+    }
+
+    fn add(&mut self, page: echomq::Result<Option<Vec<echomq::Record>>>) {
+        match page {
+            Ok(Some(page)) => self.records.extend(page),
+            Ok(None) => self.ended = true,
+            Err(error) => self.failed = Some(error),
+        }
+    }
+
+    /// Takes what is wanted out of what was read; nothing where more has to be read for it.
+    fn take(&mut self, want: Want) -> echomq::Result<Option<Taken>> {
+        if self.needs_more(want) {
+            return Ok(None);
+        }
+        if want == Want::All || self.records.is_empty() {
+            // Whoever asks again goes on where it was.
+            self.failed.take().map_or(Ok(()), Err)?;
+        }
+        Ok(Some(match want {
+            Want::Record => self.records.pop_front().map_or(Taken::End, Taken::Record),
+            Want::Page if self.records.is_empty() => Taken::End,
+            Want::Page | Want::All => Taken::List(mem::take(&mut self.records)),
+        }))
+    }
+}
+
 /// What a waiter gets.
 enum Taken {
     Record(echomq::Record),
     List(VecDeque<echomq::Record>),
     End,
-    Failed(echomq::Error),
-    /// Somebody else was faster.
-    Nothing,
 }
 
-impl Reader {
-    pub(crate) fn new(reader: echomq::Reader, pace: Pace) -> Self {
-        let reader =
-            pace.set(reader, echomq::Reader::limit, echomq::Reader::page_size, echomq::Reader::page_bytes);
-        Self(Arc::new(State { reader: tokio::sync::Mutex::new(reader), read: Mutex::default() }))
+/// What is wanted of a reader.
+struct Wanted {
+    shared: Arc<Shared>,
+    want: Want,
+}
+
+impl Wanted {
+    fn read(&self) -> MutexGuard<'_, Read> {
+        self.shared.read.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Source for Wanted {
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let taken = self.read().take(self.want).map_err(|error| error::raise(py, &error))?;
+        match taken {
+            None => Ok(None),
+            Some(Taken::Record(record)) => object(py, record).map(Some),
+            Some(Taken::List(records)) => list(py, records).map(Some),
+            Some(Taken::End) if self.want == Want::Record => Err(PyStopAsyncIteration::new_err(())),
+            Some(Taken::End) => Ok(Some(py.None())),
+        }
     }
 
-    fn ask<'py>(&self, py: Python<'py>, want: Want) -> PyResult<Bound<'py, PyAny>> {
-        let queue = LoopQueue::current(py)?;
-        if want == Want::Record
-            && let Some(record) = self.0.read().records.pop_front()
-        {
-            return queue.ready(py, object(py, record)?);
+    /// One page more, so that not much is read for somebody who is gone.
+    async fn ready(&self) {
+        let mut reader = self.shared.reader.lock().await;
+        if !self.is_ready() {
+            let page = reader.next_page().await;
+            self.read().add(page);
         }
-        let runtime = error::runtime(py)?;
-        let (future, promise) = queue.promise(py)?;
-        runtime.spawn(self.0.clone().serve(want, promise));
-        Ok(future)
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.read().needs_more(self.want)
     }
 }
 
@@ -91,87 +151,24 @@ fn list(py: Python<'_>, records: VecDeque<echomq::Record>) -> PyResult<Py<PyAny>
     Ok(PyList::new(py, records)?.into_any().unbind())
 }
 
-impl State {
-    fn read(&self) -> MutexGuard<'_, Read> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads what is wanted and has it given out, unless nobody waits for it any longer: then it stays here.
-    async fn serve(self: Arc<Self>, want: Want, promise: Promise) {
-        {
-            let mut reader = self.reader.lock().await;
-            while self.needs_more(want) {
-                let page = reader.next_page().await;
-                self.add(page);
-            }
-        }
-        promise.keep(move |py| self.give(py, want));
-    }
-
-    fn needs_more(&self, want: Want) -> bool {
-        let read = self.read();
-        !read.ended && read.failed.is_none() && (want == Want::All || read.records.is_empty())
-    }
-
-    fn add(&self, page: echomq::Result<Option<Vec<echomq::Record>>>) {
-        let mut read = self.read();
-        match page {
-            Ok(Some(page)) => read.records.extend(page),
-            Ok(None) => read.ended = true,
-            Err(error) => read.failed = Some(error),
-        }
-    }
-
-    /// Takes what is wanted out of what was read.
-    fn take(&self, want: Want) -> Taken {
-        let mut read = self.read();
-        if want == Want::All || read.records.is_empty() {
-            if let Some(error) = read.failed.take() {
-                return Taken::Failed(error);
-            }
-            if !read.ended {
-                return Taken::Nothing;
-            }
-        }
-        match want {
-            Want::Record => read.records.pop_front().map_or(Taken::End, Taken::Record),
-            Want::Page if read.records.is_empty() => Taken::End,
-            Want::Page | Want::All => Taken::List(std::mem::take(&mut read.records)),
-        }
-    }
-
-    fn give(&self, py: Python<'_>, want: Want) -> PyResult<Py<PyAny>> {
-        match self.take(want) {
-            Taken::Record(record) => object(py, record),
-            Taken::List(records) => list(py, records),
-            Taken::End if want == Want::Record => Err(PyStopAsyncIteration::new_err(())),
-            Taken::End => Ok(py.None()),
-            Taken::Failed(error) => Err(error::raise(py, &error)),
-            Taken::Nothing => {
-                Err(error::refuse(py, Code::State, "another task waits for this reader too", None))
-            }
-        }
-    }
-}
-
 #[pymethods]
 impl Reader {
     /// The next page as a list, or what is left of the one under way; ``None`` at the end of the range.
-    fn next_page<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(py, Want::Page)
+    fn next_page<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
+        slf.get().pages.next(slf)
     }
 
     /// All records that are left, as a list.
-    fn all<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(py, Want::All)
+    fn all<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
+        slf.get().all.next(slf)
     }
 
     fn __aiter__(slf: Py<Self>) -> Py<Self> {
         slf
     }
 
-    fn __anext__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.ask(py, Want::Record)
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
+        slf.get().records.next(slf)
     }
 
     fn __repr__(&self) -> &'static str {

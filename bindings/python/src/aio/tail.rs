@@ -2,7 +2,7 @@
 
 use super::lazy::Lazy;
 use super::queue::LoopQueue;
-use super::waiting::{Source, Waiting, taken};
+use super::waiting::{Source, Wait, Waiting, is_there, taken};
 use crate::tail::object;
 use echomq::TailOptions;
 use pyo3::prelude::*;
@@ -22,6 +22,10 @@ impl Source for Followed {
         if let Some(tail) = self.0.get_for_wait().await {
             tail.ready().await;
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.0.is_ready(|tail| is_there(tail.ready()))
     }
 }
 
@@ -83,7 +87,7 @@ impl Tail {
         slf
     }
 
-    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+    fn __anext__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, Wait>> {
         slf.get().followed.next(slf)
     }
 

@@ -9,12 +9,12 @@ use crate::connection::progress::Progress;
 use crate::connection::settings::Settings;
 use crate::connection::socket::{BlockingSocket, failure, is_a_pause};
 use crate::error::{Error, Result};
+use crate::process;
 use crate::record::decoder::Decoder;
 use crate::record::packed::Packed;
 use redis::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 
@@ -131,10 +131,7 @@ impl Connection {
             // Whoever asked may have given up meanwhile.
             let _ = sender.send(BlockingSocket::connect(&endpoint, tls.as_deref(), deadline));
         };
-        thread::Builder::new()
-            .name("echomq-connect".to_owned())
-            .spawn(connect)
-            .map_err(|error| failure(&settings.endpoint, &error))?;
+        process::start_thread("echomq-connect", connect)?;
         loop {
             match receiver.recv_timeout(BlockingSocket::STEP) {
                 Ok(connected) => return connected,
