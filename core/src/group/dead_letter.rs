@@ -40,6 +40,8 @@ pub(crate) struct DeadLetter {
     question: Question,
     /// The server refused a candidate, so the id is left to its sequencer.
     without_candidate: bool,
+    /// Whether it waits for the node that the user gave; no node is leased for it.
+    waits_for_node: bool,
     /// When it was sent first, in Unix milliseconds.
     at: Option<u64>,
     form: Form,
@@ -57,7 +59,24 @@ impl DeadLetter {
     ) -> Self {
         let (candidate, without_candidate, at, form) = (None, false, None, Form::Hash);
         let question = Question::new(timeout);
-        Self { key, group, entry_id, attempts, error, candidate, question, without_candidate, at, form }
+        Self {
+            key,
+            group,
+            entry_id,
+            attempts,
+            error,
+            candidate,
+            question,
+            without_candidate,
+            waits_for_node: false,
+            at,
+            form,
+        }
+    }
+
+    /// Has its id made with the node that the user gave.
+    pub(crate) fn with_given_node(self) -> Self {
+        Self { waits_for_node: true, ..self }
     }
 
     fn read(&self, reply: Value) -> Result<Outcome> {
@@ -73,10 +92,17 @@ impl DeadLetter {
 impl Operation for DeadLetter {
     type Reply = Outcome;
 
+    fn mints(&self) -> bool {
+        self.waits_for_node && self.candidate.is_none() && !self.without_candidate && !self.question.sent
+    }
+
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.candidate.is_none() && !self.without_candidate {
             // Where this host can make no id, or has leased no node, the sequencer does: a consumer needs no lease.
-            self.candidate = minter.mint().ok();
+            self.candidate = match minter.mint() {
+                Err(error) if self.mints() && error.code() == Code::NodeLeaseLost => return Err(error),
+                minted => minted.ok(),
+            };
         }
         self.at.get_or_insert_with(|| minter.now());
         self.question.prepare(self.candidate, minter);

@@ -128,7 +128,11 @@ impl Inner {
     fn dead_letter(self: &Arc<Self>, entry_id: EntryId, attempts: u64, reason: Vec<u8>) {
         let inner = self.clone();
         let Member { key, group, .. } = self.member.clone();
-        let operation = DeadLetter::new(key, group, entry_id, attempts, reason, self.door.settings().timeout);
+        let mut operation =
+            DeadLetter::new(key, group, entry_id, attempts, reason, self.door.settings().timeout);
+        if self.door.minter().has_given_node() {
+            operation = operation.with_given_node();
+        }
         self.verdict(operation, move |outcome| {
             let notice = match outcome {
                 Some(Outcome::Moved(id)) => {

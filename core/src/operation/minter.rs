@@ -76,6 +76,11 @@ impl Minter {
         &self.owner
     }
 
+    /// Whether it mints with a node that the user gave.
+    pub(crate) fn has_given_node(&self) -> bool {
+        !self.leases
+    }
+
     /// Whether its node is leased, so that no other process mints with it.
     pub(crate) fn is_leased(&self) -> bool {
         self.leases && self.deadline.load(Ordering::Relaxed) != 0

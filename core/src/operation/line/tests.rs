@@ -222,7 +222,7 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
         "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t",
         "u", "v", "w", "x", "y", "z", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D",
     ];
-    for guilty in 0..NAMES.len() {
+    for guilty in NAMES {
         // The server gives its answers before it closes, or keeps them back.
         for answers_first in [true, false] {
             let mut bench = Bench::new(1_000);
@@ -232,7 +232,7 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
                 rounds += 1;
                 assert!(rounds < 1_000, "{guilty} is never found");
                 let taken = bench.take(1_000);
-                let closes = taken.iter().position(|command| *command == format!("SET {}", NAMES[guilty]));
+                let closes = taken.iter().position(|command| *command == format!("SET {guilty}"));
                 let answered = match closes {
                     Some(place) if answers_first => place,
                     Some(_) => 0,
@@ -247,9 +247,9 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
                 }
             }
             assert!(breaks <= 9, "{breaks} connections broke for {guilty}");
-            for (place, answer) in answers.iter_mut().enumerate() {
+            for (name, answer) in NAMES.iter().zip(&mut answers) {
                 let answer = answer.try_take().unwrap();
-                assert_eq!(answer.is_ok(), place != guilty, "{place} beside {guilty}");
+                assert_eq!(answer.is_ok(), *name != guilty, "{name} beside {guilty}");
             }
             // The next ones are trusted again.
             let _answers = ["a", "b", "c"].map(|name| bench.submit(name).unwrap());
