@@ -33,6 +33,8 @@ class Options(TypedDict, total=False):
     database: int | None
     client_name: str | None
     node_id: int | None
+    node_lease: timedelta | int | None
+    on_node_conflict: Literal["warn", "wait", "refuse"] | None
     timeout: timedelta | int | None
     connect: Literal["wait", "lazy", "once"] | None
     connect_timeout: timedelta | int | None
