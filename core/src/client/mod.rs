@@ -166,9 +166,7 @@ impl<D: Door> Client<D> {
     pub fn mint(&self) -> D::Answer<EventId> {
         let minter = self.door.minter();
         match minter.try_mint() {
-            Err(Refusal::NoLease | Refusal::Forked | Refusal::Ahead(_)) => {
-                self.door.run(Ok(Minted::default()))
-            }
+            Err(Refusal::NoLease | Refusal::Ahead(_)) => self.door.run(Ok(Minted::default())),
             minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),
         }
     }

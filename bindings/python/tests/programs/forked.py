@@ -55,7 +55,7 @@ def child():
         client.close(),
         asyncio.run(inherited()),
     ]
-    assert said == ["closed", "closed", "closed", "closed", 0, "closed"], said
+    assert said == ["closed", "closed", "closed", "node_lease_lost", 0, "closed"], said
     with echomq.Client(url, node_id=8) as made:
         assert made.command("PING") == b"PONG"
         events = made.stream("tests", name + "-child")
