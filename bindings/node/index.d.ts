@@ -47,8 +47,12 @@ export interface ConnectOptions {
   database?: string | number | bigint | undefined;
   /** Shown by `CLIENT LIST`. Unless given: none. */
   clientName?: string | number | bigint | undefined;
-  /** 0 to 1022, this process's own; needed to append. Unless given: `ECHOMQ_NODE_ID`. */
+  /** 0 to 1022, this process's own, in place of a leased one. Unless given: `ECHOMQ_NODE_ID`, else a leased one. */
   nodeId?: string | number | bigint | undefined;
+  /** Milliseconds that a node stays this client's after its process was killed, at least 1 000. Unless given: 30 000. */
+  nodeLease?: string | number | bigint | undefined;
+  /** Where another process has the `nodeId` given: `warn`, `wait` for it, or `refuse`. Unless given: `warn`. */
+  onNodeConflict?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
   /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
@@ -65,6 +69,7 @@ export interface ConnectOptions {
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
   maxInFlight?: string | number | bigint | undefined;
+  /** Bytes of records and commands that wait for their answers before calls are refused. Unless given: 67 108 864. */
   maxInFlightBytes?: string | number | bigint | undefined;
   /** Milliseconds that this host's clock may be ahead of the server's, or `none`. Unless given: 60 000. */
   maxClockAhead?: string | number | bigint | undefined;
@@ -1344,6 +1349,35 @@ export type Status = {
    */
   reconnects: number;
 };
+/**
+ * A lease of a node: the right of one client to mint with it.
+ */
+export type NodeLease = {
+  /**
+   * The node.
+   */
+  node: number;
+  /**
+   * The token that it is held under, a ULID.
+   */
+  owner: string;
+  /**
+   * How many milliseconds longer it holds unless it is renewed, by the server's clock.
+   */
+  left: number;
+  /**
+   * The host of the process.
+   */
+  host: string;
+  /**
+   * The number of the process on its host.
+   */
+  process: string;
+  /**
+   * The client's name; empty where it has none.
+   */
+  clientName: string;
+};
 export type CommandOptions = {
   /**
    * Whether texts in the reply are buffers. Otherwise they are strings, in which bytes that are
@@ -1389,12 +1423,19 @@ export class Client {
    */
   events(queue: string): Events;
   /**
-   * Makes one id, for {@link Stream.appendId}.
+   * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
+   * node, which takes the server.
    *
-   * It is there at once while the client has its node; otherwise the client leases one first. Fails with `node_lease_lost`
-   * where no node is free or the server cannot be reached in time, with `clock_ahead` and with `mint_exhausted`.
+   * Fails with `clock_ahead`, with `node_lease_lost` where no node is free, with `node_conflict` where another process has the
+   * one given and `onNodeConflict` says so, and with `mint_exhausted`.
    */
-  mint(): Promise<string>;
+  mint(options?: CallOptions): Promise<string>;
+  /**
+   * The leases of nodes that have not run out, by node: this client's own, once it has made an id, and those of all others.
+   *
+   * Two of one node are of processes to which one `nodeId` was given. It only reads.
+   */
+  nodes(options?: CallOptions): Promise<NodeLease[]>;
   /**
    * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
    *

@@ -45,8 +45,12 @@ export interface ConnectOptions {
   database?: string | number | bigint | undefined;
   /** Shown by `CLIENT LIST`. Unless given: none. */
   clientName?: string | number | bigint | undefined;
-  /** 0 to 1022, this process's own; needed to append. Unless given: `ECHOMQ_NODE_ID`. */
+  /** 0 to 1022, this process's own, in place of a leased one. Unless given: `ECHOMQ_NODE_ID`, else a leased one. */
   nodeId?: string | number | bigint | undefined;
+  /** Milliseconds that a node stays this client's after its process was killed, at least 1 000. Unless given: 30 000. */
+  nodeLease?: string | number | bigint | undefined;
+  /** Where another process has the `nodeId` given: `warn`, `wait` for it, or `refuse`. Unless given: `warn`. */
+  onNodeConflict?: string | number | bigint | undefined;
   /** Milliseconds until a call fails. Unless given: 5 000. */
   timeout?: string | number | bigint | undefined;
   /** The first connection: `wait` for a server that is not there yet, for `connectTimeout` at most; `lazy`: wait for nothing, calls wait until their deadlines; `once`: one attempt. Unless given: `wait`. */
@@ -63,6 +67,7 @@ export interface ConnectOptions {
   maxRecordBytes?: string | number | bigint | undefined;
   /** Commands that wait for their answers before calls are refused. Unless given: 65 536. */
   maxInFlight?: string | number | bigint | undefined;
+  /** Bytes of records and commands that wait for their answers before calls are refused. Unless given: 67 108 864. */
   maxInFlightBytes?: string | number | bigint | undefined;
   /** Milliseconds that this host's clock may be ahead of the server's, or `none`. Unless given: 60 000. */
   maxClockAhead?: string | number | bigint | undefined;

@@ -13,7 +13,6 @@ describe('giving a call up', () => {
     const id = await client.mint();
     await stream.append({ k: 'v' });
     const reason = new Error('no longer of interest');
-    const id = await client.mint();
     const calls = (signal) => [
       stream.append({ k: 'v' }, { signal }),
       stream.appendId(id, { k: 'v' }, { signal }),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Something that a consumer tells beside its deliveries, or a listener beside its events.
 ///
-/// ``kind`` is one of ``group_recreated``, ``lost``, ``foreign``, ``failed``, ``dead_letter``, ``trouble``,
+/// ``kind`` is one of ``connected``, ``clock_ahead``, ``node_conflict``, ``node_lease_lost``, ``eviction_policy``, ``group_recreated``, ``lost``, ``foreign``, ``failed``, ``dead_letter``, ``trouble``,
 /// ``disconnected``, ``reconnected`` and ``missed``; the README says what they mean.
 #[pyclass(frozen, eq, module = "echomq")]
 #[derive(PartialEq)]

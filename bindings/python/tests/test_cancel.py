@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import echomq
 import pytest
+import valkey
 from hearing import JOB, listening, refusal
 from waiting import begun, wait_until
 
@@ -150,17 +151,14 @@ async def test_a_watched_job_is_awaited(aio_events, events):
 
 
 def test_a_mark_that_was_set_while_the_watcher_was_away(own_server):
-    with echomq.Client(own_server.url, **QUICK) as client, echomq.Client(own_server.url) as other:
+    with echomq.Client(own_server.url, **QUICK) as client:
         token = client.events("q").watch(JOB)
         # In one step of the server's, so that nobody listens when it is published.
-        steps = [
-            ["MULTI"],
-            ["CLIENT", "KILL", "TYPE", "pubsub"],
-            ["SET", f"emq:{{q}}:cancel:{JOB}", "while away", "PX", "60000"],
-            ["PUBLISH", "emq:{q}:events", f'{{"event":"cancel","job":"{JOB}","reason":"unheard"}}'],
-            ["EXEC"],
-        ]
-        assert other.pipeline(steps)[-1][-1] == 0
+        with valkey.Valkey(port=own_server.port) as plain, plain.pipeline(transaction=True) as steps:
+            steps.execute_command("CLIENT", "KILL", "TYPE", "pubsub")
+            steps.execute_command("SET", f"emq:{{q}}:cancel:{JOB}", "while away", "PX", "60000")
+            steps.execute_command("PUBLISH", "emq:{q}:events", f'{{"event":"cancel","job":"{JOB}","reason":"unheard"}}')
+            assert steps.execute()[-1] == 0
         assert token.wait(SOON) == "while away"
 
 

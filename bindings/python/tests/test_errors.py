@@ -90,14 +90,11 @@ def test_no_secret_is_told(url):
     assert not [text for text in texts if secret in text]
 
 
-def test_without_a_node_id_nothing_is_minted(url, name, monkeypatch):
+def test_without_a_node_id_one_is_leased(url, name, monkeypatch):
     monkeypatch.delenv("ECHOMQ_NODE_ID", raising=False)
-    with echomq.Client(url) as client:
-        for call in (client.mint, lambda: client.stream("tests", name).append({})):
-            with pytest.raises(echomq.InvalidOptionError) as caught:
-                call()
-            assert caught.value.subject == "node_id"
-        assert client.stream("tests", name).append_id("EVT09nSpDrfawy", {}) == "EVT09nSpDrfawy"
+    with echomq.Client(url) as client, echomq.Client(url) as other:
+        appended = client.stream("tests", name).append({})
+        assert echomq.Id(appended).node == echomq.Id(client.mint()).node != echomq.Id(other.mint()).node
 
 
 def test_the_refusals_of_the_record(stream, client, url, name):

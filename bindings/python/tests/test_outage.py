@@ -104,6 +104,7 @@ def test_a_server_that_does_not_answer_at_the_start():
 def test_deadlines_hold_while_the_server_is_silent_or_gone(own_server):
     with echomq.Client(own_server.url, node_id=7, timeout=2_000, **QUICK) as client:
         stream = client.stream("q", "s")
+        client.mint()  # It has its node, so that an append is sent.
         own_server.pause()
         with pytest.raises(echomq.UnknownOutcomeError) as caught:
             stream.append({"n": "1"})
@@ -135,6 +136,7 @@ async def test_too_many_calls_are_refused_at_once(own_server):
 
 def test_close_reports_what_it_gave_up(own_server):
     client = echomq.Client(own_server.url, node_id=7, timeout=LONG, client_name="closing")
+    client.mint()  # It has its node, so that an append is sent.
     stream = client.stream("q", "s")
     raised = []
 

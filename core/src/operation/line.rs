@@ -337,10 +337,15 @@ impl Line {
         waits && !blocked
     }
 
-    /// Whether nothing waits, and nothing is on its way that anyone waits for.
+    /// Whether nobody waits for anything. Answers to what was given up may still come, and the question for the node has no
+    /// caller.
     pub(crate) fn is_empty(&self) -> bool {
-        let flying = self.flight.iter().any(|flight| flight.entry.is_some());
-        self.in_hand == 0 && self.fresh.is_empty() && self.again.is_empty() && !flying
+        let flight = self.flight.iter().filter_map(|flight| flight.entry.as_ref());
+        let mut entries = flight.chain(self.again.values());
+        self.in_hand == 0
+            && self.fresh.is_empty()
+            && entries.all(|entry| entry.age == node::FIRST)
+            && !self.node.is_releasing()
     }
 
     /// Whether nothing is left to do, and nothing will come.

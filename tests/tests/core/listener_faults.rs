@@ -119,7 +119,7 @@ async fn a_quiet_connection_stays() {
     let server = Server::start(Kind::Valkey);
     let proxy = Proxy::start(server.address());
     let mut options = options(&proxy.url());
-    options.set("heartbeat", "20").unwrap();
+    options.set("heartbeat", "200").unwrap();
     let client = Client::connect(&options).await.unwrap();
     let listener = listen(&client).await;
     wait_until_async("it was asked often", async || proxy.commands_named("PING").len() > 10).await;

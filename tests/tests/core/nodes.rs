@@ -287,7 +287,9 @@ async fn after_a_reconnect_the_lease_is_renewed_before_anything_is_minted() {
         proxy.close_all(Ending::Reset);
         stream.append([("k", "v")]).await.unwrap();
         let sent = proxy.commands();
-        let sent: Vec<&echomq_tests::Command> = sent.iter().flatten().collect();
+        // What had left on the old connection was minted under the lease as it was then.
+        let sent: Vec<&echomq_tests::Command> =
+            sent.iter().flatten().skip_while(|command| !command.is("HELLO")).collect();
         let place = |name: &str| sent.iter().position(|command| command.is(name));
         let renewal = place("EVALSHA").into_iter().chain(place("EVAL")).min();
         assert!(renewal.unwrap() < place("XADD").unwrap(), "{sent:?}");

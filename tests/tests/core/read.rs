@@ -1,7 +1,7 @@
 //! Reading by id and by instant.
 
 use crate::{Bus, KEY, each};
-use echomq::{Code, EntryId, EventId, Range, Record, Timestamp};
+use echomq::{Client, Code, EntryId, EventId, Range, Record, Timestamp};
 use echomq_tests::Kind;
 use futures_util::StreamExt;
 
@@ -85,7 +85,11 @@ async fn long_ranges_are_paged_both_ways_and_every_shape_gives_the_same() {
         assert_eq!(ids(&bus.stream.read_last(2_400).page_size(700).all().await.unwrap()), newest[..2_400]);
 
         // How large the records are shows in the first pages; then they are full, also those of the next reader.
-        let new = bus.client.stream("codemojex", "events").unwrap();
+        let fresh = async || {
+            let client = Client::connect(&crate::options(&bus.server.url())).await.unwrap();
+            client.stream("codemojex", "events").unwrap()
+        };
+        let new = fresh().await;
         for (stream, expected) in [
             (&new, &[16, 64, 320, 1_000, 700][..]),
             (&new, &[1_000, 1_000, 100]),
@@ -100,7 +104,7 @@ async fn long_ranges_are_paged_both_ways_and_every_shape_gives_the_same() {
         }
 
         // A page that records were taken from goes on where they ended.
-        let new = bus.client.stream("codemojex", "events").unwrap();
+        let new = fresh().await;
         let mut reader = new.read(Range::all()).limit(20);
         assert_eq!(reader.next().await.unwrap().unwrap(), all[0]);
         assert_eq!(reader.next_page().await.unwrap().unwrap(), all[1..16]);

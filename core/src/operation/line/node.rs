@@ -25,6 +25,8 @@ pub(super) struct Node {
     reconnected: bool,
     /// There is a connection, as far as the line has heard.
     carried: bool,
+    /// Whether the lease that is being given back is still to be answered.
+    released: Option<Arc<OnceLock<()>>>,
 }
 
 impl Node {
@@ -61,6 +63,12 @@ impl Node {
     pub(super) fn broken(&mut self) {
         self.reconnected = true;
         self.carried = false;
+        self.released = None;
+    }
+
+    /// Whether the answer is awaited that the lease was given back.
+    pub(super) fn is_releasing(&self) -> bool {
+        self.released.as_ref().is_some_and(|released| released.get().is_none())
     }
 
     /// Whether the question for the lease is to be sent.
@@ -98,7 +106,9 @@ impl Node {
         let lease = self.lease.clone().filter(|_| self.is_to_release())?;
         self.releases = false;
         let (promise, pending) = pending::<()>();
-        drop(pending);
+        let released = Arc::new(OnceLock::new());
+        self.released = Some(released.clone());
+        pending.on_complete(move |_| drop(released.set(())));
         Some(Entry::new(FIRST, Instant::now() + lease.time(), Release::new(lease), promise))
     }
 
