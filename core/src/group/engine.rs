@@ -436,6 +436,10 @@ impl Duties {
                 state.known()
             });
             inner.take_in(page, Some(known));
+            // It may have come after the consumer gave back what it had.
+            if inner.monitor.with(|state| state.stopping()).is_some() {
+                inner.give_back_unused();
+            }
             inner.monitor.change(|state| state.scan_ended(Some((cursor, found, asked))));
         });
     }
@@ -450,8 +454,10 @@ impl Duties {
             }
             state.stopping().unwrap_or_else(Instant::now)
         });
-        let unused = inner.monitor.with(State::take_unused);
-        inner.keep_pending(&unused, inner.options.min_idle);
+        // What a scan under way brings is given back with the rest.
+        let scanned = inner.monitor.until(|state| (!state.is_scanning()).then_some(()));
+        let _ = timeout_at((Instant::now() + LAST_WORDS).into(), scanned).await;
+        inner.give_back_unused();
         if cut_off {
             self.give_back_unseen(position, deadline).await;
         }

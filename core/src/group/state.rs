@@ -395,6 +395,11 @@ impl State {
         if self.on_their_way > 0 { None } else { self.acknowledgements.outcome() }
     }
 
+    /// Whether a scan for idle entries is under way.
+    pub(super) fn is_scanning(&self) -> bool {
+        self.scan.reserved() > 0
+    }
+
     /// How many entries are in hand or have been handled without the server knowing for certain.
     pub(super) fn unfinished(&self) -> usize {
         self.hand.len() + self.acknowledgements.open().count()

@@ -196,6 +196,12 @@ impl Inner {
         }
     }
 
+    /// Gives back what was fetched and not handed out: any consumer may take it at once.
+    pub(super) fn give_back_unused(self: &Arc<Self>) {
+        let unused = self.monitor.with(State::take_unused);
+        self.keep_pending(&unused, self.options.min_idle);
+    }
+
     /// Takes what was fetched: most of it is handed out, some of it is settled at once.
     pub(super) fn take_in(self: &Arc<Self>, page: Page, known: Option<HashSet<EntryId>>) {
         let Page { mut deliveries, mut removed, entries, bytes, .. } = page;
