@@ -1423,6 +1423,20 @@ export class Client {
    */
   events(queue: string): Events;
   /**
+   * What the client tells, until it is closed: that its connection is there or lost and why, that its clock is ahead, that
+   * another process has its node or its lease is lost, and that the server evicts keys.
+   *
+   * The last 1 024 wait to be taken; each is taken once, by whoever asks first. A loop over them keeps the process alive.
+   *
+   * ```js
+   * for await (const notice of client.notices()) {
+   *   console.log(notice.kind, notice.message);
+   *   break;
+   * }
+   * ```
+   */
+  notices(): AsyncGenerator<Notice, void, undefined>;
+  /**
    * Makes one id, for {@link Stream.appendId}. It is there at once while the client has its node; the first one leases a
    * node, which takes the server.
    *

@@ -2,6 +2,7 @@ const native = require('./native');
 const { checkOptions, count, optional, text } = require('./arguments');
 const { call, copy } = require('./calls');
 const { Events } = require('./events');
+const { notices } = require('./notice');
 const { asTexts } = require('./options');
 const { packCommand, packCommands } = require('./pack');
 const { Stream } = require('./stream');
@@ -99,6 +100,25 @@ class Client {
    */
   events(queue) {
     return new Events(this.#native.events(text('A queue', queue)));
+  }
+
+  /**
+   * What the client tells, until it is closed: that its connection is there or lost and why, that its clock is ahead, that
+   * another process has its node or its lease is lost, and that the server evicts keys.
+   *
+   * The last 1 024 wait to be taken; each is taken once, by whoever asks first. A loop over them keeps the process alive.
+   *
+   * ```js
+   * for await (const notice of client.notices()) {
+   *   console.log(notice.kind, notice.message);
+   *   break;
+   * }
+   * ```
+   *
+   * @returns {AsyncGenerator<import('./notice').Notice, void, undefined>}
+   */
+  notices() {
+    return notices(this.#native.notices());
   }
 
   /**

@@ -47,6 +47,7 @@ export type Packed = [content: string | Uint8Array, table: Uint32Array, length: 
 export declare class NativeClient {
   stream(queue: string, name: string, writers?: string): NativeStream;
   events(queue: string): NativeEvents;
+  notices(): NativeNotices;
   mint(slot: number): void;
   nodes(slot: number): void;
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;

@@ -5,6 +5,7 @@ use crate::completion::{Queue, Ticket};
 use crate::error::or_throw;
 use crate::events::NativeEvents;
 use crate::host::NativeCopy;
+use crate::notice::NativeNotices;
 use crate::packed::Packed;
 use crate::stream::NativeStream;
 use crate::time::patience;
@@ -74,6 +75,12 @@ impl NativeClient {
     pub fn events(&self, env: Env, queue: String) -> Result<NativeEvents> {
         let events = or_throw(&env, self.client.events(&queue))?;
         Ok(NativeEvents::new(events, self.queue.clone()))
+    }
+
+    /// What it tells of its connection, its clock and its node.
+    #[napi(catch_unwind)]
+    pub fn notices(&self) -> NativeNotices {
+        NativeNotices::new(self.client.notices(), self.queue.clone())
     }
 
     /// Makes one id; answers it.

@@ -124,8 +124,17 @@ describe('notices', () => {
     assert.deepEqual(await notices.next(), { done: true, value: undefined });
   });
 
-  test('every kind was seen, and is declared', () => {
-    assert.deepEqual([...kinds].sort(), native.noticeKinds().sort());
+  test('a client tells of its connection, until it is closed', async () => {
+    const client = await at.connect();
+    const told = client.notices();
+    assert.deepEqual((await told.next()).value.kind, 'connected');
+    await client.close();
+    assert.deepEqual(await told.next(), { done: true, value: undefined });
+  });
+
+  test('every kind of a consumer was seen, and every kind is declared', () => {
+    const ofClients = ['clock_ahead', 'connected', 'eviction_policy', 'node_conflict', 'node_lease_lost'];
+    assert.deepEqual([...kinds, ...ofClients].sort(), native.noticeKinds().sort());
     const types = readFileSync(join(__dirname, '../index.d.ts'), 'utf8');
     const declared = types.match(/export type NoticeKind =\n([\s\S]*?);/)[1];
     assert.deepEqual(

@@ -2,6 +2,7 @@
 
 use crate::events::Events;
 use crate::lease::NodeLease;
+use crate::notice::Notices;
 use crate::status::Status;
 use crate::stream::Stream;
 use crate::wait::{interrupted, wait};
@@ -102,6 +103,11 @@ impl Client {
         let commands = arguments::commands(commands)?;
         let replies = wait(py, || self.0.pipeline(commands))?;
         reply::results(py, replies, |reply| reply::object(py, reply))
+    }
+
+    /// What the client tells: of its connection, its clock and its node.
+    fn notices(&self) -> Notices {
+        self.0.notices().into()
     }
 
     /// How the connection stands.

@@ -148,3 +148,19 @@ def test_a_notice_is_read_only(stream, value):
         next(consumer).fail("why")
         with pytest.raises(AttributeError):
             setattr(next(consumer.notices()), value, "x")
+
+
+def test_a_client_tells_of_its_connection_until_it_is_closed(url):
+    client = echomq.Client(url)
+    notices = client.notices()
+    assert next(notices).kind == "connected"
+    client.close()
+    assert list(notices) == []
+
+
+async def test_a_client_of_asyncio_tells_too(url):
+    client = await echomq.aio.Client(url)
+    notices = client.notices()
+    assert (await anext(notices)).kind == "connected"
+    await client.close()
+    assert [notice async for notice in notices] == []

@@ -1,6 +1,7 @@
 //! `echomq.aio.Client`.
 
 use super::events::Events;
+use super::notices::Notices;
 use super::queue::LoopQueue;
 use super::stream::Stream;
 use crate::lease::NodeLease;
@@ -135,6 +136,11 @@ impl Client {
         queue.answer(py, pending, |py, replies| {
             reply::results(py, replies, |reply| reply::object(py, reply)).map(Bound::unbind)
         })
+    }
+
+    /// What the client tells: of its connection, its clock and its node.
+    fn notices(&self, py: Python<'_>) -> PyResult<Notices> {
+        Ok(Notices::of_running(self.connected(py)?.notices()))
     }
 
     /// How the connection stands: at once, for it needs no server.
