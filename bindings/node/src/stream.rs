@@ -54,7 +54,7 @@ impl NativeStream {
         Ok(())
     }
 
-    /// Appends a record and publishes an event, of lists as [`announcement`] reads them; answers its id, and how many listened
+    /// Appends a record and publishes an event, of lists as for the queue's events; answers its id, and how many listened
     /// or why it was not published.
     #[napi(catch_unwind)]
     pub fn append_and_publish(

@@ -25,7 +25,8 @@ while at <= #ARGV do
 end
 """
 
-# The last cell of each node: milliseconds and sequence number in one integer.
+# The last cell of each node: milliseconds and sequence number in one integer. A clock that stands still pins ids, so each
+# instant at which one stands has cells of its own.
 cells = {}
 
 
@@ -137,18 +138,19 @@ class Bus:
             self.take_node(now)
         self.lease.check(self.connection, max(now, self.last_minted))
         node = self.lease.node
-        cell = max((now - law.EPOCH_MS) << 12, cells.get(node, -1) + 1)
+        cell = max((now - law.EPOCH_MS) << 12, cells.get((node, self.clock), -1) + 1)
         if cell >> 53:
             raise Refusal("mint_exhausted", "an id's instant needs more than 41 bits")
-        cells[node] = cell
+        cells[node, self.clock] = cell
         self.last_minted = (cell >> 12) + law.EPOCH_MS
         cell = faults.cell(now - law.EPOCH_MS, cell)
         return cell >> 12 << 22 | node << 12 | cell & 0xFFF
 
     def take_node(self, now):
         self.lease = lease.Lease(self.connection, self.given_node, now)
-        behind = lease.first_cell(self.lease.floor)
-        cells[self.lease.node] = max(cells.get(self.lease.node, -1), behind)
+        if self.clock is None:
+            behind = lease.first_cell(self.lease.floor)
+            cells[self.lease.node, None] = max(cells.get((self.lease.node, None), -1), behind)
 
     def append(self, queue, stream, fields):
         if self.many:
