@@ -108,7 +108,10 @@ impl Node {
         let (promise, pending) = pending::<()>();
         let released = Arc::new(OnceLock::new());
         self.released = Some(released.clone());
-        pending.on_complete(move |_| drop(released.set(())));
+        pending.on_complete(move |_| {
+            // It is set once.
+            let _ = released.set(());
+        });
         Some(Entry::new(FIRST, Instant::now() + lease.time(), Release::new(lease), promise))
     }
 
