@@ -63,26 +63,12 @@ fn answers_otherwise<A: AsRef<[u8]>>(words: &Words<'_, A>) -> Option<&'static st
 
 /// Why it changes what other callers of the connection get.
 fn changes_state<A: AsRef<[u8]>>(words: &Words<'_, A>) -> Option<&'static str> {
-    let whole = [
-        "SELECT",
-        "HELLO",
-        "RESET",
-        "AUTH",
-        "QUIT",
-        "READONLY",
-        "READWRITE",
-        "ASKING",
-        "MULTI",
-        "EXEC",
-        "DISCARD",
-        "WATCH",
-        "UNWATCH",
-    ];
     if words.is(0, &["MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH"]) {
         return Some(
             "all callers share this connection, and their commands would be part of it; open a lane, or use a script",
         );
     }
+    let whole = ["SELECT", "HELLO", "RESET", "AUTH", "QUIT", "READONLY", "READWRITE", "ASKING"];
     let of_client = ["TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "CAPA", "IMPORT-SOURCE", "SETNAME"];
     if words.is(0, &whole)
         || words.is(0, &["CLIENT"]) && words.is(1, &of_client)
