@@ -21,7 +21,6 @@ use crate::error::Result;
 use crate::events::Channel;
 use crate::events::hub::Hub;
 use crate::id::branded::EventId;
-use crate::id::mint::Refusal;
 use crate::keyspace::Keyspace;
 use crate::node::{self, Minted, Nodes};
 use crate::notice::Notices;
@@ -157,17 +156,17 @@ impl<D: Door> Client<D> {
     /// Makes one id of the namespace `EVT`, for [`Stream::append_id`].
     ///
     /// It is there at once while the client has its node. Otherwise the client leases one first, which takes the server; and
-    /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again.
+    /// before it fails with [`Code::ClockAhead`](crate::Code::ClockAhead) it asks for the server's time again. The ids of one
+    /// thread increase in the order of its calls, also where it does not wait for one before it asks for the next.
     ///
     /// Fails with [`Code::ClockAhead`](crate::Code::ClockAhead), with
     /// [`Code::NodeLeaseLost`](crate::Code::NodeLeaseLost) where no node is free or the server cannot be reached in time, with
     /// [`Code::NodeConflict`](crate::Code::NodeConflict) where another process has the one given and the option
     /// `on_node_conflict` says so, and as [`Mint::mint`](crate::Mint::mint) does.
     pub fn mint(&self) -> D::Answer<EventId> {
-        let minter = self.door.minter();
-        match minter.try_mint() {
-            Err(Refusal::NoLease | Refusal::Ahead(_)) => self.door.run(Ok(Minted::default())),
-            minted => D::ready(minted.map_err(|refusal| minter.explain(refusal))),
+        match self.door.minter().mint_or_wait() {
+            Ok(minted) => D::ready(minted),
+            Err(turn) => self.door.run(Ok(Minted::in_turn(turn))),
         }
     }
 

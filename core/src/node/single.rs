@@ -2,19 +2,23 @@
 
 use crate::error::{Code, Error, Result};
 use crate::id::branded::EventId;
-use crate::operation::minter::Minter;
+use crate::operation::minter::{Minter, Turn};
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
 use redis::Value;
 
 /// Waits in the line for the lease, and then takes an id. What it sends only asks the time.
-#[derive(Default)]
 pub(crate) struct Minted {
     id: Option<EventId>,
+    turn: Option<Turn>,
 }
 
 impl Minted {
+    pub(crate) fn in_turn(turn: Turn) -> Self {
+        Self { id: None, turn: Some(turn) }
+    }
+
     fn done(&mut self) -> Step<EventId> {
         match self.id {
             Some(id) => Step::Done(Ok(id)),
@@ -29,6 +33,7 @@ impl Operation for Minted {
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
         if self.id.is_none() {
             self.id = Some(minter.mint()?);
+            self.turn = None;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::id::mint::{Mint, MintCell, Refusal};
 use crate::operation::server_clock::ServerClock;
 use crate::process::Origin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Makes the ids of appends while the client holds its node, and refuses while this host's clock is too far ahead of the
@@ -31,6 +31,19 @@ pub struct Minter {
     server: Arc<ServerClock>,
     /// Who asks: the client, in whatever process and on whatever connection.
     owner: String,
+    /// How many wait in the line for an id of their own.
+    waiting: Arc<AtomicUsize>,
+}
+
+/// The place of one who waits in the line for an id of its own. Until it is given up, nobody is served before it.
+#[derive(Debug)]
+pub(crate) struct Turn(Arc<AtomicUsize>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Whoever sees that nobody waits sees the ids that were made for them too.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Minter {
@@ -68,7 +81,22 @@ impl Minter {
             max_ahead_ms: max_ahead.map(|ahead| ahead.as_millis() as u64),
             server: Arc::new(ServerClock::new()),
             owner: ulid::Ulid::generate().to_string(),
+            waiting: Arc::default(),
         }
+    }
+
+    /// Makes one id without the line, where nobody waits there: ids come in the order in which they were asked for.
+    /// Otherwise answers the place to wait with.
+    #[inline]
+    pub(crate) fn mint_or_wait(&self) -> Result<Result<EventId>, Turn> {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            match self.try_mint() {
+                Err(Refusal::NoLease | Refusal::Ahead(_)) => {}
+                minted => return Ok(minted.map_err(|refusal| self.explain(refusal))),
+            }
+        }
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Err(Turn(self.waiting.clone()))
     }
 
     /// The client's own token, a ULID: no two clients have the same one.

@@ -5,7 +5,7 @@ use echomq::{Client, Code, Notice, NoticeKind, OnNodeConflict, Options, Start, S
 use echomq_tests::{Ending, Kind, Plain, Proxy, Server, wait_until, wait_until_async};
 use std::collections::BTreeMap;
 use std::future::ready;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const NODES: &str = "{emq}:nodes";
 const FLOORS: &str = "{emq}:nodes:floor";
@@ -177,6 +177,38 @@ async fn everything_that_appends_leases_a_node_and_keeps_its_order() {
     assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     let mut plain = Plain::connect(&server);
     assert_eq!((plain.xlen(KEY), nodes(&mut plain)), (7, vec![0]));
+}
+
+/// A thread that does not wait for one id before it asks for the next gets them in the order of its calls, also while the
+/// lease arrives.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ids_increase_in_the_order_of_the_calls_while_the_lease_is_taken() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        for given in [None, Some(7)] {
+            for round in 0..10 {
+                let options = match given {
+                    Some(node) => unnumbered(&server).node_id(node),
+                    None => unnumbered(&server),
+                };
+                let (client, _) = connect(&options).await;
+                let begin = Instant::now();
+                let mut asked = Vec::new();
+                // The lease takes a millisecond or two.
+                while begin.elapsed() < Duration::from_millis(10) {
+                    asked.push(client.mint());
+                }
+                let mut last = None;
+                for answer in asked {
+                    let id = answer.await.unwrap();
+                    assert!(last < Some(id), "{given:?}, round {round}: {id} after {last:?}");
+                    last = Some(id);
+                }
+                assert_eq!(client.close(Duration::from_secs(10)).await, 0);
+            }
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
