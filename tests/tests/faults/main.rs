@@ -16,6 +16,7 @@ mod one_group;
 mod poison;
 mod restarts;
 mod sequenced;
+mod sequenced_restarts;
 mod stream_writer;
 
 use echomq_tests::Kind;
