@@ -9,6 +9,7 @@ mod bus;
 mod consumer;
 mod entries;
 mod events;
+mod fork;
 mod kills;
 mod network;
 mod nodes;
