@@ -169,7 +169,9 @@ async fn a_server_that_cannot_save_is_waited_for_and_then_told_by_its_words() {
         let mut bus = Bus::with(Server::start(kind), |options| options.timeout(Duration::from_secs(1))).await;
         let patient = options(&bus.server.url()).timeout(Duration::from_secs(60));
         let patient = Client::connect(&patient).await.unwrap().stream("codemojex", "other").unwrap();
-        bus.stream.append([("n", "before")]).await.unwrap();
+        for stream in [&bus.stream, &patient] {
+            stream.append([("n", "before")]).await.unwrap();
+        }
         save(&mut bus.plain, false).await;
 
         let id = bus.client.mint().await.unwrap();
@@ -205,7 +207,7 @@ async fn a_server_that_cannot_save_is_waited_for_and_then_told_by_its_words() {
             stored.into_iter().map(|(_, fields)| (fields[1].clone(), fields[3].clone())).collect();
         let expected: Vec<(String, String)> =
             ids.into_iter().enumerate().map(|(n, id)| (id, n.to_string())).collect();
-        assert_eq!(stored, expected, "each once and in order");
+        assert_eq!(stored[1..], expected, "each once and in order");
         assert_eq!(bus.client.status().reconnects, 0);
     })
     .await;
