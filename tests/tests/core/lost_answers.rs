@@ -100,6 +100,38 @@ async fn a_record_that_was_removed_before_its_writer_could_ask_is_in_doubt_and_n
     .await;
 }
 
+/// The key was deleted and made again, and looks as if nothing had ever been removed: it has fewer entries than the client knew
+/// of, or the client never knew.
+#[tokio::test]
+async fn a_stream_that_was_made_anew_leaves_its_writer_in_doubt() {
+    each(|kind| async move {
+        for (call, knows) in CALLS.into_iter().flat_map(|call| [false, true].map(|knows| (call, knows))) {
+            let server = Server::start(kind);
+            let proxy = Proxy::start(server.address());
+            for n in 0..5 {
+                Plain::connect(&server).command(["XADD", KEY, &format!("1704067200000-{n}"), "k", "older"]);
+            }
+            let stream = through(&proxy).await;
+            if knows {
+                let old = EventId::try_from(EntryId::new(1_704_067_200_000, 5)).unwrap();
+                let refused = stream.append_id(old, Fields::new()).await.unwrap_err();
+                assert_eq!(refused.code(), Code::NonMonotonic);
+            }
+            let meanwhile: [&[&str]; 3] = [
+                &["DEL", KEY],
+                &["XADD", KEY, "1704067200000-0", "k", "other"],
+                &["XADD", KEY, "9999999999999-0", "k", "other"],
+            ];
+            let (results, left) = losing_of(&proxy, stream, call, &server, &meanwhile).await;
+            for result in results {
+                assert_eq!(result.unwrap_err().code(), Code::UnknownOutcome, "{call:?} {knows}");
+            }
+            assert_eq!(left, 2, "{call:?}: nothing was written again");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_is_left_of_an_atomic_batch_tells_of_all() {
     each(|kind| async move {
