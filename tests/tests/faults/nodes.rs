@@ -124,8 +124,8 @@ fn a_node_that_was_taken_over_on_a_host_with_another_clock_repeats_no_id() {
         let mut bench = Bench::of(kind);
         let mut last: Option<EventId> = None;
         for ahead_ms in [0, -40_000, 20_000, -40_000] {
-            let mut process = bench.minter_with_clock("1000", ahead_ms);
             let begun = Clock::system().now();
+            let mut process = bench.minter_with_clock("1000", ahead_ms);
             // Enough that it has renewed, so that what it may mint reaches further than at first.
             process.wait_for("ids after a renewal", |lines| {
                 let first = lines.first().map_or(u64::MAX, |line| minted(line).0);
