@@ -1,4 +1,4 @@
-//! Builds the clock that a test server can be given, with the C compiler that links Rust's own programs.
+//! Builds the clock that a test server and a program can be given, with the C compiler that links Rust's own programs.
 
 use std::path::Path;
 use std::process::Command;

@@ -2,6 +2,7 @@
 
 use echomq::{Client, EventId, Options, Stream};
 use echomq_tests::Given;
+use futures_util::future::try_join_all;
 use std::error::Error;
 use std::fs::File;
 use std::io::Write;
@@ -15,6 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (stream, how, batch) =
         (given.take("stream")?, given.take("how")?, given.take("batch")?.parse::<usize>()?);
     let count = given.take("count").ok().map(|count| count.parse::<usize>()).transpose()?;
+    let at_once = given.take("at_once").ok().map_or(Ok(1), |at_once| at_once.parse::<usize>())?;
     let time = given.take("time").ok().map(|time| time.parse().map(Duration::from_millis)).transpose()?;
     let mut options = Options::new(&given.take("url")?)?;
     for (name, value) in given.rest() {
@@ -31,10 +33,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut ids = Vec::new();
     while count.is_none_or(|count| ids.len() < count) && time.is_none_or(|time| begun.elapsed() < time) {
         let record = |n: usize| [("writer", name.clone()), ("n", n.to_string())];
-        ids.push(match &how[..] {
-            "sequenced" => stream.append_sequenced(record(ids.len())).await?,
-            _ => stream.append(record(ids.len())).await?,
+        let singles = count.map_or(at_once, |count| at_once.min(count - ids.len()));
+        let calls = (ids.len()..ids.len() + singles).map(|n| match &how[..] {
+            "sequenced" => stream.append_sequenced(record(n)),
+            _ => stream.append(record(n)),
         });
+        ids.extend(try_join_all(calls).await?);
         let left = count.map_or(batch, |count| batch.min(count - ids.len()));
         let records: Vec<_> = (ids.len()..ids.len() + left).map(record).collect();
         if !records.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
@@ -107,7 +107,31 @@ impl Program {
     /// `folder`, which must exist and be kept as long as this. Panics with one sentence when it cannot be started.
     #[track_caller]
     pub fn start(language: Language, name: &str, folder: &Path, arguments: &[(&str, &str)]) -> Self {
-        match Self::try_start(language, name, folder, arguments) {
+        Self::started(language, name, folder, arguments, None)
+    }
+
+    /// Starts a program as [`Program::start`] does, on a host whose clock is so many milliseconds ahead of this machine's,
+    /// or behind where negative. It goes on from there as clocks do.
+    #[track_caller]
+    pub fn start_with_clock(
+        language: Language,
+        name: &str,
+        folder: &Path,
+        arguments: &[(&str, &str)],
+        ahead_ms: i64,
+    ) -> Self {
+        Self::started(language, name, folder, arguments, Some(ahead_ms))
+    }
+
+    #[track_caller]
+    fn started(
+        language: Language,
+        name: &str,
+        folder: &Path,
+        arguments: &[(&str, &str)],
+        ahead_ms: Option<i64>,
+    ) -> Self {
+        match Self::try_start(language, name, folder, arguments, ahead_ms) {
             Ok(program) => program,
             Err(error) => give_up(format_args!("the {name} in {} did not start: {error}", language.name())),
         }
@@ -118,6 +142,7 @@ impl Program {
         name: &str,
         folder: &Path,
         arguments: &[(&str, &str)],
+        ahead_ms: Option<i64>,
     ) -> io::Result<Self> {
         let file = |suffix| {
             let prefix = format!("{name}-{}-", language.name());
@@ -132,6 +157,12 @@ impl Program {
         let mut command = language.command(name)?;
         command.arg(format!("log={}", log_path.display()));
         command.args(arguments.iter().map(|(name, value)| format!("{name}={value}")));
+        if let Some(ahead_ms) = ahead_ms {
+            let (mut clock, clock_path) = file(".clock")?;
+            clock.write_all(&(ahead_ms * 1000).to_ne_bytes())?;
+            command.env("LD_PRELOAD", env!("ECHOMQ_TEST_CLOCK_LIBRARY"));
+            command.env("ECHOMQ_TEST_CLOCK", clock_path);
+        }
         let child = command.stdin(Stdio::null()).stdout(error_log.try_clone()?).stderr(error_log).spawn()?;
         Ok(Self { language, child, log, unfinished: Vec::new(), lines: Vec::new(), errors })
     }

@@ -293,6 +293,16 @@ impl Inner {
         });
     }
 
+    /// An attempt to connect ended with its caller's time, which says nothing about the server: what was found before stands.
+    fn cut_short(&self, error: &Error) {
+        let mut state = self.state();
+        if state.cause.is_none() {
+            drop(state);
+            return self.failed(error);
+        }
+        state.connect_at = Instant::now() + state.reconnects.wait();
+    }
+
     /// There is a connection.
     fn connected(&self) {
         let mut state = self.state();

@@ -28,6 +28,10 @@ impl Operation for ReadNew {
 
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
         let reply = replies.into_iter().next().unwrap_or(Value::Nil);
+        // Whether the group is gone, the server a replica, or nothing has happened: the next answer tells.
+        if reply::is_unblocked(&reply) {
+            return Step::Again;
+        }
         Step::Done(
             reply::stream_entries(reply)
                 .map(Page::first_time)

@@ -19,11 +19,10 @@ pub(crate) fn refused(error: &ServerError) -> Error {
     let code = match error.code() {
         "WRONGTYPE" => Code::WrongType,
         "OOM" => Code::OutOfMemory,
-        // A reader that was blocked when its stream vanished hears `UNBLOCKED` from Redis, and `NOGROUP` from Valkey.
-        "NOGROUP" | "UNBLOCKED" => Code::NoGroup,
+        "NOGROUP" => Code::NoGroup,
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Code::Auth,
         "READONLY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "MISCONF" | "NOREPLICAS"
-        | "BUSY" => Code::Unavailable,
+        | "BUSY" | "UNBLOCKED" => Code::Unavailable,
         "EMQKIND" => Code::Kind,
         "EMQSTALE" => Code::Stale,
         "EMQLOCK" => Code::Locked,
@@ -51,6 +50,12 @@ pub(crate) fn unavailable(reply: &Value) -> Option<Error> {
 /// Whether a server refused to write because it is no primary any more.
 pub(crate) fn is_demoted(reply: &Value) -> bool {
     matches!(reply, Value::ServerError(error) if error.code() == "READONLY")
+}
+
+/// Whether a server has ended a wait before its time: its role has changed, the key is gone, or somebody asked it to. The same
+/// command, sent again, is answered by what is so.
+pub(crate) fn is_unblocked(reply: &Value) -> bool {
+    matches!(reply, Value::ServerError(error) if error.code() == "UNBLOCKED")
 }
 
 /// What a user may not do inside a script has no code word of its own on some servers, the first text from Valkey and the
@@ -368,6 +373,7 @@ mod tests {
             ("ERR The user executing the script can't publish to the channel", Code::Auth),
             ("ERR something", Code::Server),
             ("READONLY You can't write against a read only replica.", Code::Unavailable),
+            ("UNBLOCKED force unblock from blocking operation, instance state changed", Code::Unavailable),
         ] {
             let error = refused(&error(text));
             assert_eq!(error.code(), code, "{text}");

@@ -28,7 +28,7 @@ impl Operation for Append {
     type Reply = EventId;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        self.record.prepare(minter)
+        self.record.prepare(&self.key, minter)
     }
 
     fn mints(&self) -> bool {
@@ -84,6 +84,8 @@ pub(crate) struct Appending {
     minted: bool,
     /// The id is of a leased node, with which no other process writes.
     leased: bool,
+    /// What this client knew of the stream before it sent the record first.
+    seen: Option<u64>,
     question: Question,
     /// It is on its way, or was and may have been applied.
     sent: bool,
@@ -113,6 +115,7 @@ impl Appending {
             minted: id.is_none(),
             id,
             leased: false,
+            seen: None,
             question: Question::Append,
             sent: false,
             resent: false,
@@ -130,10 +133,13 @@ impl Appending {
         self.fields.size()
     }
 
-    pub(crate) fn prepare(&mut self, minter: &Minter) -> Result<()> {
+    pub(crate) fn prepare(&mut self, key: &Key, minter: &Minter) -> Result<()> {
         if self.id.is_none() {
             self.id = Some(minter.mint()?);
             self.leased = minter.is_leased();
+        }
+        if !self.sent {
+            self.seen = key.seen().get();
         }
         self.sent = true;
         Ok(())
@@ -178,7 +184,7 @@ impl Appending {
 
     /// The server refused the id; where an answer was lost before, `info` says whether the record may have been there.
     fn decided(&mut self, key: &Key, id: EventId, info: Result<StreamInfo>) -> Step<EventId> {
-        let seen = key.seen().get();
+        let seen = key.seen().since(self.seen);
         if let Ok(info) = &info {
             key.seen().set(info.added());
         }

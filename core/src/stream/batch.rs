@@ -85,7 +85,7 @@ impl Operation for AppendBatch {
         let mut waits = None;
         for slot in &mut self.records {
             if let Slot::Open(record) = slot
-                && let Err(error) = record.prepare(minter)
+                && let Err(error) = record.prepare(&self.key, minter)
             {
                 // Without a node the batch waits as a whole, and the server is asked for its time before anything is refused for
                 // it.

@@ -24,6 +24,8 @@ pub(crate) struct AppendBatchAtomic {
     ids: Vec<EventId>,
     /// The ids are of a leased node, with which no other process writes.
     leased: bool,
+    /// What this client knew of the stream before it sent the batch first.
+    seen: Option<u64>,
     question: Question,
     form: Form,
     /// It is on its way, or was and may have been applied.
@@ -56,6 +58,7 @@ impl AppendBatchAtomic {
             records,
             ids: Vec::new(),
             leased: false,
+            seen: None,
             question: Question::Append,
             form: Form::Hash,
             sent: false,
@@ -160,7 +163,7 @@ impl AppendBatchAtomic {
     /// It was refused after a lost answer and is not there.
     fn decided(&mut self, info: Result<StreamInfo>) -> Step<Vec<EventId>> {
         let Some([_, (last, _)]) = self.ends() else { return Step::Again };
-        let (last, seen) = (EntryId::from(last), self.key.seen().get());
+        let (last, seen) = (EntryId::from(last), self.key.seen().since(self.seen));
         let info = match info {
             Ok(info) => info,
             Err(error) => return Step::Done(Err(self.unknown(error))),
@@ -224,6 +227,9 @@ impl Operation for AppendBatchAtomic {
             let ids: Result<Vec<EventId>> = self.records.iter().map(|_| minter.mint()).collect();
             self.ids = ids.map_err(|error| error.about(&*self.key))?;
             self.leased = minter.is_leased();
+        }
+        if !self.sent {
+            self.seen = self.key.seen().get();
         }
         self.sent = true;
         Ok(())

@@ -101,6 +101,12 @@ impl Seen {
         Some(self.0.load(Ordering::Relaxed)).filter(|added| *added < ASKED)
     }
 
+    /// What was known before, or has been learnt of the same stream since. What is known now may be of a stream that was made
+    /// anew meanwhile, which tells nothing of the one that was known before.
+    pub(crate) fn since(&self, before: Option<u64>) -> Option<u64> {
+        before.map(|before| self.get().map_or(before, |now| now.max(before)))
+    }
+
     /// Takes what the server said. What it did not say is not known.
     pub(crate) fn set(&self, added: Option<u64>) {
         self.0.store(added.filter(|added| *added < ASKED).unwrap_or(NEVER), Ordering::Relaxed);
@@ -183,7 +189,9 @@ mod tests {
         seen.add(2);
         assert_eq!(seen.get(), Some(7));
         assert!(!seen.claim());
+        assert_eq!((seen.since(None), seen.since(Some(6)), seen.since(Some(8))), (None, Some(7), Some(8)));
         seen.set(None);
+        assert_eq!(seen.since(Some(8)), Some(8));
         assert!(seen.claim());
     }
 }

@@ -1,13 +1,102 @@
 //! Connections that break again and again: neither storms nor innocents that fail.
 
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, blocking};
+use echomq::{Client, Code, Error, blocking};
 use echomq_tests::{Direction, Ending, Kind, Moment, Plain, Proxy, Server, wait_until_async};
 use std::time::{Duration, Instant};
 
 /// How many connections a client may open while one call of its breaks each that it is sent on, those of the search for
 /// it included.
 const FEW: usize = 12;
+
+/// A call that breaks the connection each time.
+#[derive(Clone, Copy, Debug)]
+enum Guilty {
+    /// What must not be sent again.
+    Raw,
+    Read,
+    Append,
+}
+
+impl Guilty {
+    /// The command that it is sent as, how often that is sent until it fails, and with what.
+    fn expected(self) -> (&'static str, usize, Code) {
+        match self {
+            Self::Raw => ("TOUCH", 1, Code::UnknownOutcome),
+            Self::Read => ("XREVRANGE", 3, Code::Disconnected),
+            Self::Append => ("XADD", 3, Code::UnknownOutcome),
+        }
+    }
+
+    async fn call(self, client: &Client) -> Result<(), Error> {
+        let stream = client.stream("codemojex", "events").unwrap();
+        match self {
+            Self::Raw => client.command(["TOUCH", "k"]).await.map(drop),
+            Self::Read => stream.read_last(1).all().await.map(drop),
+            Self::Append => stream.append([("n", "guilty")]).await.map(drop),
+        }
+    }
+
+    fn call_blocking(self, client: &blocking::Client) -> Result<(), Error> {
+        let stream = client.stream("codemojex", "events").unwrap();
+        match self {
+            Self::Raw => client.command(["TOUCH", "k"]).map(drop),
+            Self::Read => stream.read_last(1).all().map(drop),
+            Self::Append => stream.append([("n", "guilty")]).map(drop),
+        }
+    }
+}
+
+/// How often a server has carried out a command.
+fn calls(plain: &mut Plain, command: &str) -> usize {
+    let info: String = plain.query(["INFO", "commandstats"]);
+    let prefix = format!("cmdstat_{}:calls=", command.to_lowercase());
+    let line = info.lines().find_map(|line| line.strip_prefix(&prefix)?.split(',').next());
+    line.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_command_on_which_the_server_closes_is_sent_three_times_and_fails() {
+    each(|kind| async move {
+        for guilty in [Guilty::Raw, Guilty::Read, Guilty::Append] {
+            let server = Server::start(kind);
+            let mut plain = Plain::connect(&server);
+            let proxy = Proxy::start(server.address());
+            let patient = options(&proxy.url()).timeout(Duration::from_secs(60));
+            let client = Client::connect(&patient).await.unwrap();
+            client.stream("codemojex", "events").unwrap().append([("n", "first")]).await.unwrap();
+            let (command, times, code) = guilty.expected();
+            let before = calls(&mut plain, command);
+
+            proxy.close_on(command, Moment::Before, Ending::Close, usize::MAX);
+            proxy.forget();
+            let error = guilty.call(&client).await.unwrap_err();
+            assert_eq!((error.code(), proxy.closed_on_command()), (code, times), "{guilty:?} {error}");
+            assert_eq!(proxy.commands_named(command).len(), times, "{guilty:?}");
+            client.command(["PING"]).await.unwrap();
+
+            proxy.forget();
+            let threads = move || {
+                let client = blocking::Client::open(&patient).unwrap();
+                (guilty.call_blocking(&client).unwrap_err(), client.command(["PING"]).is_ok())
+            };
+            let (error, goes_on) = tokio::task::spawn_blocking(threads).await.unwrap();
+            assert_eq!((error.code(), goes_on), (code, true), "{guilty:?} {error}");
+            assert_eq!(proxy.commands_named(command).len(), times, "{guilty:?} of a thread");
+            assert_eq!(calls(&mut plain, command), before, "{guilty:?}: none came as far as the server");
+
+            // Where it does, and only the answers are lost.
+            proxy.close_on(command, Moment::After, Ending::Close, usize::MAX);
+            let answer = guilty.call(&client).await;
+            let carried_out = calls(&mut plain, command) - before;
+            match guilty {
+                Guilty::Append => assert_eq!((answer, carried_out), (Ok(()), 1), "it is found"),
+                _ => assert_eq!((answer.unwrap_err().code(), carried_out), (code, times), "{guilty:?}"),
+            }
+        }
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn a_command_on_which_the_server_closes_fails_soon_and_alone() {
@@ -17,7 +106,7 @@ async fn a_command_on_which_the_server_closes_fails_soon_and_alone() {
         let client = Client::connect(&options(&proxy.url()).timeout(Duration::from_secs(60))).await.unwrap();
         let stream = client.stream("codemojex", "events").unwrap();
         proxy.close_on("TOUCH", Moment::Before, Ending::Close, usize::MAX);
-        // Raw commands are sent once, so the one that is sent again is a read.
+        // A raw command is sent once, whatever is on its way beside it.
         let before = stream.append([("n", "before")]);
         let guilty = client.command(["TOUCH", "k"]);
         let after: Vec<_> = (0..20).map(|n| stream.append([("n", n.to_string())])).collect();
@@ -26,6 +115,7 @@ async fn a_command_on_which_the_server_closes_fails_soon_and_alone() {
         for call in after {
             call.await.unwrap();
         }
+        assert_eq!(proxy.commands_named("TOUCH").len(), 1);
         assert_eq!(Plain::connect(&server).xlen(KEY), 21);
         assert!(proxy.connections() <= FEW, "{} connections", proxy.connections());
     })
@@ -45,6 +135,8 @@ async fn a_read_on_which_the_server_closes_each_time_fails_with_the_reason_and_t
         let appends: Vec<_> = (0..20).map(|n| stream.append([("n", n.to_string())])).collect();
         let error = reading.await.unwrap_err();
         assert_eq!(error.code(), Code::Disconnected);
+        let sent = proxy.commands_named("XREVRANGE").len();
+        assert!((3..=FEW).contains(&sent), "sent {sent} times, the last of them with nothing beside it");
         assert!(error.message().contains("broke each of the "), "{error}");
         assert!(error.cause().is_some());
         for append in appends {

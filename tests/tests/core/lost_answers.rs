@@ -1,8 +1,10 @@
 //! Plain appends whose answers were lost: what is answered is no more than is known.
 
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, EntryId, EventId, Fields, Result, Stream};
+use echomq::{Client, Code, EntryId, EventId, Fields, Options, Result, Stream, blocking};
 use echomq_tests::{Direction, Ending, Kind, Plain, Proxy, Server, wait_until_async};
+use redis::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// One way to append two records, or one.
@@ -30,7 +32,11 @@ impl Call {
 }
 
 async fn through(proxy: &Proxy) -> Stream {
-    let options = options(&proxy.url()).timeout(Duration::from_secs(60));
+    connected(options(&proxy.url())).await
+}
+
+async fn connected(options: Options) -> Stream {
+    let options = options.timeout(Duration::from_secs(60));
     let options = options.reconnect(Duration::from_millis(1), Duration::from_millis(20));
     let stream = Client::connect(&options).await.unwrap().stream("codemojex", "events").unwrap();
     // The script of atomic batches is known, so that each call is one exchange.
@@ -40,8 +46,19 @@ async fn through(proxy: &Proxy) -> Stream {
 
 /// Appends, has `meanwhile` happen while the answer is on its way, and loses the answer.
 async fn losing(call: Call, server: &Server, meanwhile: &[&[&str]]) -> (Vec<Result<EventId>>, u64) {
-    let (proxy, mut plain) = (Proxy::start(server.address()), Plain::connect(server));
+    let proxy = Proxy::start(server.address());
     let stream = through(&proxy).await;
+    losing_of(&proxy, stream, call, server, meanwhile).await
+}
+
+async fn losing_of(
+    proxy: &Proxy,
+    stream: Stream,
+    call: Call,
+    server: &Server,
+    meanwhile: &[&[&str]],
+) -> (Vec<Result<EventId>>, u64) {
+    let mut plain = Plain::connect(server);
     let (before, connections) = (plain.xlen(KEY), proxy.connections());
     proxy.black_hole(Direction::Replies);
     let append = tokio::spawn(async move { call.append(&stream).await });
@@ -83,6 +100,38 @@ async fn a_record_that_was_removed_before_its_writer_could_ask_is_in_doubt_and_n
     .await;
 }
 
+/// The key was deleted and made again, and looks as if nothing had ever been removed: it has fewer entries than the client knew
+/// of, or the client never knew.
+#[tokio::test]
+async fn a_stream_that_was_made_anew_leaves_its_writer_in_doubt() {
+    each(|kind| async move {
+        for (call, knows) in CALLS.into_iter().flat_map(|call| [false, true].map(|knows| (call, knows))) {
+            let server = Server::start(kind);
+            let proxy = Proxy::start(server.address());
+            for n in 0..5 {
+                Plain::connect(&server).command(["XADD", KEY, &format!("1704067200000-{n}"), "k", "older"]);
+            }
+            let stream = through(&proxy).await;
+            if knows {
+                let old = EventId::try_from(EntryId::new(1_704_067_200_000, 5)).unwrap();
+                let refused = stream.append_id(old, Fields::new()).await.unwrap_err();
+                assert_eq!(refused.code(), Code::NonMonotonic);
+            }
+            let meanwhile: [&[&str]; 3] = [
+                &["DEL", KEY],
+                &["XADD", KEY, "1704067200000-0", "k", "other"],
+                &["XADD", KEY, "9999999999999-0", "k", "other"],
+            ];
+            let (results, left) = losing_of(&proxy, stream, call, &server, &meanwhile).await;
+            for result in results {
+                assert_eq!(result.unwrap_err().code(), Code::UnknownOutcome, "{call:?} {knows}");
+            }
+            assert_eq!(left, 2, "{call:?}: nothing was written again");
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_is_left_of_an_atomic_batch_tells_of_all() {
     each(|kind| async move {
@@ -95,6 +144,50 @@ async fn what_is_left_of_an_atomic_batch_tells_of_all() {
             assert_eq!(ids.len(), 2);
             let stored: Vec<(String, Vec<String>)> = Plain::connect(&server).query(["XRANGE", KEY, "-", "+"]);
             assert!(stored.iter().any(|(_, fields)| fields[1] == ids[1]));
+        }
+    })
+    .await;
+}
+
+/// The last id that the stream has given out is the record's, and nobody else has the node: it was written, whatever has become
+/// of it since.
+#[tokio::test]
+async fn a_record_of_a_leased_node_that_was_removed_from_the_top_was_written() {
+    each(|kind| async move {
+        for call in CALLS {
+            for (meanwhile, above) in [
+                (vec![&["XTRIM", KEY, "MAXLEN", "0"][..]], false),
+                (
+                    vec![
+                        &["XADD", KEY, "9999999999999-0", "k", "other"][..],
+                        &["XTRIM", KEY, "MAXLEN", "1"][..],
+                    ],
+                    true,
+                ),
+            ] {
+                let server = Server::start(kind);
+                let proxy = Proxy::start(server.address());
+                let stream = connected(Options::new(&proxy.url()).unwrap()).await;
+                let (results, left) = losing_of(&proxy, stream, call, &server, &meanwhile).await;
+                assert_eq!(left, u64::from(above), "{call:?}: nothing was written again");
+                let info: BTreeMap<String, Value> = Plain::connect(&server).query(["XINFO", "STREAM", KEY]);
+                let top: String = redis::from_redis_value(info["last-generated-id"].clone()).unwrap();
+                let records = results.len();
+                for (number, result) in results.into_iter().enumerate() {
+                    match result {
+                        Ok(id) => {
+                            assert!(!above, "{call:?}: nobody can tell");
+                            let is_last = EntryId::from(id).to_string() == top;
+                            assert_eq!(is_last, number + 1 == records, "{call:?}: {id} {top}");
+                        }
+                        Err(error) => {
+                            assert_eq!(error.code(), Code::UnknownOutcome, "{call:?}: {error}");
+                            // The first of two that stand each for itself is not at the top.
+                            assert!(above || call == Call::Batch && number == 0, "{call:?}: {error}");
+                        }
+                    }
+                }
+            }
         }
     })
     .await;
@@ -132,14 +225,23 @@ async fn another_record_under_the_id_is_a_conflict_of_nodes() {
 #[tokio::test]
 async fn a_record_that_certainly_was_not_written_is_refused() {
     each(|kind| async move {
-        for call in CALLS {
+        // What was removed is below, so it was not the record; and something below is left, so a trim has not reached it.
+        for (call, removal) in CALLS.into_iter().flat_map(|call| [0, 1, 2].map(|removal| (call, removal))) {
             let mut bus = Bus::start(kind).await;
             let proxy = Proxy::start(bus.server.address());
+            for n in 0..3 {
+                bus.plain.command(["XADD", KEY, &format!("1704067200000-{n}"), "k", "older"]);
+            }
             let stream = through(&proxy).await;
             let old = EventId::try_from(EntryId::new(1_735_689_600_000, 5)).unwrap();
             // The refusal has told the client how the stream stands.
             assert_eq!(stream.append_id(old, Fields::new()).await.unwrap_err().code(), Code::NonMonotonic);
             bus.plain.command(["XADD", KEY, "9999999999999-0", "k", "other"]);
+            match removal {
+                0 => {}
+                1 => drop(bus.plain.command(["XDEL", KEY, "1704067200000-1"])),
+                _ => drop(bus.plain.command(["XTRIM", KEY, "MINID", "=", "1704067200000-2"])),
+            }
             let before = bus.plain.dump(KEY);
             proxy.cut_after(Direction::Requests, 1, Ending::Reset);
             for result in call.append(&stream).await {
@@ -147,7 +249,7 @@ async fn a_record_that_certainly_was_not_written_is_refused() {
                 assert_eq!(
                     (error.code(), error.top()),
                     (Code::NonMonotonic, Some("9999999999999-0")),
-                    "{call:?}"
+                    "{call:?} {removal}"
                 );
             }
             assert_eq!(bus.plain.dump(KEY), before);
@@ -174,4 +276,49 @@ async fn what_was_never_sent_is_not_in_doubt() {
     for error in errors {
         assert_eq!(error.code(), Code::Disconnected, "{error}");
     }
+}
+
+/// Whatever there was no connection for: no server ever, one that is gone, a name that refuses, and a client that is closed.
+#[tokio::test]
+async fn an_id_of_the_callers_own_that_was_never_sent_is_not_in_doubt() {
+    let mut server = Server::start(Kind::Valkey);
+    let proxy = Proxy::start(server.address());
+    let id = EventId::try_from(EntryId::new(1_735_689_600_000, 5)).unwrap();
+    let hasty = |url: &str| options(url).timeout(Duration::from_secs(1));
+    let mut lazy = hasty(&proxy.url());
+    lazy.set("connect", "lazy").unwrap();
+
+    let before = Client::connect(&hasty(&proxy.url())).await.unwrap();
+    let threads = {
+        let options = hasty(&proxy.url());
+        tokio::task::spawn_blocking(move || blocking::Client::open(&options).unwrap()).await.unwrap()
+    };
+    let closed = Client::connect(&hasty(&proxy.url())).await.unwrap();
+    closed.close(Duration::from_secs(5)).await;
+    proxy.refuse_connections();
+    proxy.close_all(Ending::Reset);
+    let never = Client::connect(&lazy).await.unwrap();
+    wait_until_async("the client has noticed", async || !before.status().connected).await;
+    proxy.forget();
+
+    let append = |client: &Client| client.stream("codemojex", "events").unwrap().append_id(id, [("k", "v")]);
+    for (client, code) in
+        [(&before, Code::Disconnected), (&never, Code::Disconnected), (&closed, Code::Closed)]
+    {
+        let error = append(client).await.unwrap_err();
+        assert_eq!((error.code(), error.is_retryable()), (code, code == Code::Disconnected), "{error}");
+    }
+    let blocking = move || {
+        let stream = threads.stream("codemojex", "events").unwrap();
+        [0, 1].map(|_| stream.append_id(id, [("k", "v")]).unwrap_err().code())
+    };
+    assert_eq!(tokio::task::spawn_blocking(blocking).await.unwrap(), [Code::Disconnected; 2]);
+    assert!(proxy.commands_named("XADD").is_empty(), "nothing was sent");
+    assert_eq!(Plain::connect(&server).xlen(KEY), 0);
+
+    // The same where the server itself is gone, and the proxy hangs up on whoever comes.
+    proxy.accept_connections();
+    server.kill();
+    assert_eq!(append(&before).await.unwrap_err().code(), Code::Disconnected);
+    assert!(proxy.commands_named("XADD").is_empty(), "nothing was sent");
 }

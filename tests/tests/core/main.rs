@@ -11,6 +11,7 @@ mod connection;
 mod consumer;
 mod consumer_faults;
 mod dead_letters;
+mod demotion;
 mod doors;
 mod events;
 mod faults;

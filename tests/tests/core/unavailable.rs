@@ -2,8 +2,9 @@
 
 use crate::consumer::{consumer_options, pending_by};
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, Start, blocking};
-use echomq_tests::{Plain, Proxy, Server, wait_until_async};
+use echomq::{Client, Code, Error, EventId, Fields, Start, Stream, blocking};
+use echomq_tests::{Direction, Ending, Plain, Proxy, Server, wait_until_async};
+use std::path::Path;
 use std::time::Duration;
 
 /// Holds the server with a script that runs until it is killed, and waits until it says so.
@@ -121,6 +122,187 @@ async fn a_demoted_primary_is_left_by_every_connection_of_the_client() {
         let pending = async || pending_by(&mut plain, "g") == 0;
         wait_until_async("the acknowledgement to arrive where the entry was read", pending).await;
         assert!(client.status().connected && client.status().reconnects >= 1);
+    })
+    .await;
+}
+
+/// Appends in each way, first under an id that is lower than those made now.
+async fn append_in_each_way(stream: &Stream, id: EventId) -> Vec<Result<EventId, Error>> {
+    let record = |n: &str| Fields::from([("n", n)]);
+    let (with_id, one, batch, atomic, sequenced) = tokio::join!(
+        stream.append_id(id, record("with an id")),
+        stream.append(record("one")),
+        stream.append_batch([record("first"), record("second")]),
+        stream.append_batch_atomic([record("atomic")]),
+        stream.append_sequenced(record("sequenced")),
+    );
+    let mut results = vec![with_id, one, atomic.map(|ids| ids[0]), sequenced];
+    results.extend(batch.unwrap());
+    results
+}
+
+/// How often the server has answered with this code word.
+fn answered(plain: &mut Plain, word: &str) -> u64 {
+    let info: String = plain.query(["INFO", "errorstats"]);
+    let line = info.lines().find_map(|line| line.strip_prefix(&format!("errorstat_{word}:count=")));
+    line.map_or(0, |count| count.parse().unwrap())
+}
+
+/// Has the next saves fail or succeed, and waits until one has.
+async fn save(plain: &mut Plain, succeeds: bool) {
+    let folder: (String, String) = plain.query(["CONFIG", "GET", "dir"]);
+    // No file takes the place of a folder.
+    let place = Path::new(&folder.1).join("dump.rdb");
+    if succeeds { std::fs::remove_dir(place) } else { std::fs::create_dir(place) }.unwrap();
+    plain.command(["CONFIG", "SET", "save", "3600 1"]);
+    plain.command(["BGSAVE"]);
+    let status = if succeeds { "rdb_last_bgsave_status:ok" } else { "rdb_last_bgsave_status:err" };
+    wait_until_async("a save", async || {
+        plain.query::<String>(["INFO", "persistence"]).lines().any(|line| line == status)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_save_is_waited_for_and_then_told_by_its_words() {
+    each(|kind| async move {
+        let mut bus = Bus::with(Server::start(kind), |options| options.timeout(Duration::from_secs(1))).await;
+        let patient = options(&bus.server.url()).timeout(Duration::from_secs(60));
+        let patient = Client::connect(&patient).await.unwrap().stream("codemojex", "other").unwrap();
+        for stream in [&bus.stream, &patient] {
+            stream.append([("n", "before")]).await.unwrap();
+        }
+        save(&mut bus.plain, false).await;
+
+        let id = bus.client.mint().await.unwrap();
+        for result in append_in_each_way(&bus.stream, id).await {
+            let error = result.unwrap_err();
+            assert_eq!((error.code(), error.subject()), (Code::Unavailable, Some(KEY)), "{error}");
+            assert!(error.is_retryable());
+            assert!(error.cause().unwrap().message().contains("MISCONF"), "{error:?}");
+        }
+        let url = bus.server.url();
+        let blocking = move || {
+            let client = blocking::Client::open(&options(&url).timeout(Duration::from_secs(1))).unwrap();
+            client.stream("codemojex", "events").unwrap().append([("k", "refused")]).unwrap_err().code()
+        };
+        assert_eq!(tokio::task::spawn_blocking(blocking).await.unwrap(), Code::Unavailable);
+        assert_eq!(bus.plain.xlen(KEY), 1);
+
+        let refused = answered(&mut bus.plain, "MISCONF");
+        let appends: Vec<_> = (0..20).map(|n| patient.append([("n", n.to_string())])).collect();
+        let waiting = async || answered(&mut bus.plain, "MISCONF") >= refused + 20;
+        wait_until_async("each to be refused", waiting).await;
+        save(&mut bus.plain, true).await;
+        let mut ids = Vec::new();
+        for append in appends {
+            ids.push(append.await.unwrap().to_string());
+        }
+        for result in append_in_each_way(&bus.stream, bus.client.mint().await.unwrap()).await {
+            result.unwrap();
+        }
+        let stored: Vec<(String, Vec<String>)> =
+            bus.plain.query(["XRANGE", "emq:{codemojex}:stream:other", "-", "+"]);
+        let stored: Vec<(String, String)> =
+            stored.into_iter().map(|(_, fields)| (fields[1].clone(), fields[3].clone())).collect();
+        let expected: Vec<(String, String)> =
+            ids.into_iter().enumerate().map(|(n, id)| (id, n.to_string())).collect();
+        assert_eq!(stored[1..], expected, "each once and in order");
+        assert_eq!(bus.client.status().reconnects, 0);
+    })
+    .await;
+}
+
+/// Starts the server again, which loads what it has as slowly as can be, until it is told to go on.
+async fn restart_slowly(mut server: Server) -> (tokio::task::JoinHandle<Server>, redis::Client) {
+    let plain = redis::Client::open(server.url()).unwrap();
+    let restart = tokio::task::spawn_blocking(move || {
+        server.restart();
+        server
+    });
+    wait_until_async("the server to load", async || is_loading(&plain)).await;
+    (restart, plain)
+}
+
+fn is_loading(plain: &redis::Client) -> bool {
+    let asked =
+        plain.get_connection().and_then(|mut plain| redis::cmd("GET").arg("k").query::<String>(&mut plain));
+    asked.is_err_and(|error| {
+        error.code() == Some("LOADING")
+            || error.kind() == redis::ErrorKind::Server(redis::ServerErrorKind::BusyLoading)
+    })
+}
+
+#[tokio::test]
+async fn a_server_that_loads_is_waited_for_and_then_told_by_its_words() {
+    each(|kind| async move {
+        let server = Server::builder(kind).persistence(true);
+        // It looks after its clients after each kilobyte, which is a key.
+        let server =
+            server.arg("--key-load-delay", "5000").arg("--loading-process-events-interval-bytes", "1024");
+        let bus = Bus::with(server.start(), |options| options.timeout(Duration::from_secs(1))).await;
+        let Bus { server, mut plain, client, stream } = bus;
+        let proxy = Proxy::start(server.address());
+        let through = |seconds| {
+            let options = options(&proxy.url()).timeout(Duration::from_secs(seconds));
+            async move { Client::connect(&options).await.unwrap().stream("codemojex", "events").unwrap() }
+        };
+        let (hasty, patient) = (through(2).await, through(60).await);
+        let threads = {
+            let options = options(&server.url()).timeout(Duration::from_secs(3));
+            tokio::task::spawn_blocking(move || blocking::Client::open(&options).unwrap()).await.unwrap()
+        };
+        for writer in [&stream, &hasty, &patient] {
+            writer.append_sequenced([("n", "before")]).await.unwrap();
+        }
+        let many = "for n = 1, 5000 do redis.call('SET', n, string.rep('x', 1024)) end";
+        plain.command(["EVAL", many, "0"]);
+        plain.command(["BGREWRITEAOF"]);
+        wait_until_async("the file to be written", async || {
+            let info: String = plain.query(["INFO", "persistence"]);
+            info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+        })
+        .await;
+
+        // Two whose answers are lost before the server is killed.
+        proxy.black_hole(Direction::Replies);
+        let hasty = tokio::spawn(async move { hasty.append_sequenced([("n", "hasty")]).await });
+        let patient = tokio::spawn(async move { patient.append_sequenced([("n", "patient")]).await });
+        wait_until_async("both to be there", async || plain.xlen(KEY) == 5).await;
+        let id = client.mint().await.unwrap();
+        let (restart, raw) = restart_slowly(server).await;
+        let connections = proxy.connections();
+        proxy.close_all(Ending::Reset);
+        wait_until_async("both to connect again", async || proxy.connections() >= connections + 2).await;
+        proxy.heal();
+
+        let told = || client.status().error.is_some_and(|error| error.code() == Code::Unavailable);
+        wait_until_async("the client to hear of it", async || told()).await;
+        for result in append_in_each_way(&stream, id).await {
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), Code::Unavailable, "{error}");
+            assert!(error.is_retryable() && error.message().contains("LOADING"), "{error}");
+        }
+        let blocking =
+            move || threads.stream("codemojex", "events").unwrap().append([("k", "refused")]).unwrap_err();
+        let error = tokio::task::spawn_blocking(blocking).await.unwrap();
+        assert_eq!(error.code(), Code::Unavailable, "{error:?}");
+        assert_eq!(hasty.await.unwrap().unwrap_err().code(), Code::UnknownOutcome);
+        assert!(is_loading(&raw), "all that was while it loaded");
+
+        // It goes on at full speed.
+        let mut admin = raw.get_connection().unwrap();
+        redis::cmd("CONFIG").arg(&["SET", "key-load-delay", "0"]).query::<()>(&mut admin).unwrap();
+        let server = restart.await.unwrap();
+        let id = patient.await.unwrap().unwrap();
+        let mut plain = Plain::connect(&server);
+        wait_until_async("the client to be back", async || client.status().connected).await;
+        let stored: Vec<(String, Vec<String>)> = plain.query(["XRANGE", KEY, "-", "+"]);
+        let mut names: Vec<&str> = stored.iter().map(|(_, fields)| &fields[3][..]).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["before", "before", "before", "hasty", "patient"]);
+        assert!(stored.iter().any(|(_, fields)| fields[1] == id.as_str() && fields[3] == "patient"));
+        stream.append([("n", "after")]).await.unwrap();
     })
     .await;
 }

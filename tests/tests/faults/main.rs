@@ -9,6 +9,7 @@ mod bus;
 mod consumer;
 mod entries;
 mod events;
+mod fork;
 mod kills;
 mod network;
 mod nodes;
@@ -16,6 +17,7 @@ mod one_group;
 mod poison;
 mod restarts;
 mod sequenced;
+mod sequenced_restarts;
 mod stream_writer;
 
 use echomq_tests::Kind;

@@ -16,7 +16,11 @@ struct Bench {
 
 impl Bench {
     fn start() -> Self {
-        let server = Server::start(Kind::Valkey);
+        Self::of(Kind::Valkey)
+    }
+
+    fn of(kind: Kind) -> Self {
+        let server = Server::start(kind);
         let plain = Plain::connect(&server);
         Self { server, plain, folder: tempfile::tempdir().unwrap() }
     }
@@ -27,9 +31,14 @@ impl Bench {
 
     /// Starts a process that mints under a lease of that many milliseconds.
     fn minter(&self, lease: &str) -> Program {
+        self.minter_with_clock(lease, 0)
+    }
+
+    /// Starts one on a host whose clock is that many milliseconds ahead.
+    fn minter_with_clock(&self, lease: &str, ahead_ms: i64) -> Program {
         let (url, gate) = (self.server.url(), self.gate().display().to_string());
         let arguments = [("url", &*url), ("gate", &*gate), ("node_lease", lease)];
-        Program::start(Language::Rust, "minter", self.folder.path(), &arguments)
+        Program::start_with_clock(Language::Rust, "minter", self.folder.path(), &arguments, ahead_ms)
     }
 
     /// The members and their deadlines.
@@ -105,6 +114,36 @@ fn a_process_that_was_killed_frees_its_node_only_after_its_deadline() {
     assert_eq!(first.snowflake().node(), if node == 1 { 0 } else { 1 });
     let last = process.lines().iter().filter_map(|line| minted(line).1).max();
     assert!(last.is_some_and(|last| node != 1 || first > last), "{first} {last:?}");
+}
+
+/// The process that holds the node is killed, and one on another host takes it over, whose clock is 40 s behind; and so on
+/// with clocks before and behind.
+#[test]
+fn a_node_that_was_taken_over_on_a_host_with_another_clock_repeats_no_id() {
+    for kind in Kind::ALL {
+        let mut bench = Bench::of(kind);
+        let mut last: Option<EventId> = None;
+        for ahead_ms in [0, -40_000, 20_000, -40_000] {
+            let begun = Clock::system().now();
+            let mut process = bench.minter_with_clock("1000", ahead_ms);
+            // Enough that it has renewed, so that what it may mint reaches further than at first.
+            process.wait_for("ids after a renewal", |lines| {
+                let first = lines.first().map_or(u64::MAX, |line| minted(line).0);
+                lines.last().is_some_and(|line| minted(line).0 > first.saturating_add(500))
+            });
+            process.kill();
+            let all: Vec<(u64, Option<EventId>)> = process.lines().iter().map(|line| minted(line)).collect();
+            let apart = all[0].0 as i64 - begun as i64 - ahead_ms;
+            assert!((0..30_000).contains(&apart), "its clock is {apart} ms from where it should be");
+            for id in all.into_iter().filter_map(|(_, id)| id) {
+                assert_eq!(id.snowflake().node(), 0, "{id} was made with another node");
+                assert!(last < Some(id), "{id} is not above {last:?}, {ahead_ms} ms ahead");
+                last = Some(id);
+            }
+            let (_, deadline) = bench.leases().remove(0);
+            wait_until("the deadline", || bench.server_ms() > deadline);
+        }
+    }
 }
 
 #[test]

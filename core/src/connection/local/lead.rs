@@ -170,6 +170,7 @@ impl<'a> Lead<'a> {
                     state.line.abandon(&error).1
                 });
             }
+            Err(error) if Instant::now() >= caller.deadline => inner.cut_short(&error),
             Err(error) => inner.failed(&error),
         }
     }
