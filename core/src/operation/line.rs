@@ -142,30 +142,29 @@ impl Line {
     /// Hands out what is to be sent next, about `max` commands, in its order.
     pub(crate) fn take(&mut self, max: Bounds) -> Vec<Entry> {
         let mut taken = Vec::new();
-        let room = self.window.saturating_sub(self.flight.len());
-        if self.paused_until().is_some() {
+        if self.paused_until().is_some() || self.recovering && !self.flight.is_empty() {
             return taken;
         }
-        if self.recovering {
-            if !self.flight.is_empty() {
-                return taken;
-            }
+        let most = self.window.saturating_sub(self.flight.len());
+        if most > 0 {
+            taken.extend(self.node.question());
+        }
+        let asked = taken.len();
+        if self.recovering && asked < most {
             let lost = self.again.extract_if(.., |_, entry| entry.lost).map(|(_, entry)| entry);
-            taken.extend(lost.take(room));
-            self.recovering = !taken.is_empty();
+            taken.extend(lost.take(most - asked));
+            self.recovering = taken.len() > asked;
         }
         if !self.recovering {
             let (mut commands, mut bytes) = (0, 0);
-            while commands < max.weight && bytes < max.bytes && taken.len() < room {
+            while commands < max.weight && bytes < max.bytes && taken.len() < most {
                 let Some(entry) = self.next() else { break };
                 commands += entry.weight;
                 bytes += entry.bytes;
                 taken.push(entry);
             }
         }
-        if let Some(question) = self.node.question() {
-            taken.insert(0, question);
-        } else if taken.is_empty() && self.has_release() {
+        if taken.is_empty() && self.has_release() {
             taken.extend(self.node.release());
         }
         self.in_hand += taken.len();
@@ -239,7 +238,7 @@ impl Line {
 
     /// Takes back what was handed out by [`Line::answer`].
     pub(crate) fn settle(&mut self, settled: Settled) -> Abandoned {
-        let ended = settled.ended.count;
+        let ended = settled.ended.of_callers;
         let abandoned = self.put_back(settled);
         if self.window < usize::MAX && ended > 0 {
             // As many more are trusted, and all where no suspect is left.

@@ -1,5 +1,6 @@
 //! What stands on a line: an operation, whoever waits for it, and what is done with it while it is in hand.
 
+use super::node::FIRST;
 use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
 use crate::operation::pending::Promise;
@@ -89,17 +90,22 @@ pub(crate) struct Flight {
 #[derive(Default)]
 pub(super) struct Ended {
     pub(super) count: usize,
+    /// Those that are not the line's own questions for the node.
+    pub(super) of_callers: usize,
     pub(super) weight: usize,
     pub(super) bytes: usize,
 }
 
 impl Ended {
     pub(super) fn of(entry: &Entry) -> Self {
-        Self { count: 1, weight: entry.weight, bytes: entry.bytes }
+        let mut ended = Self::default();
+        ended.count(entry);
+        ended
     }
 
     pub(super) fn count(&mut self, entry: &Entry) {
         self.count += 1;
+        self.of_callers += usize::from(entry.age != FIRST);
         self.weight += entry.weight;
         self.bytes += entry.bytes;
     }

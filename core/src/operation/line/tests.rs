@@ -3,6 +3,7 @@
 use super::*;
 use crate::clock::Clock;
 use crate::operation::Step;
+use crate::operation::lease::{Hold, OnNodeConflict, Terms};
 use crate::operation::minter::Minter;
 use crate::record::packed::Packed;
 use std::time::Duration;
@@ -41,6 +42,12 @@ impl Operation for Probe {
     }
 }
 
+/// What the server's script answers to the question for the node.
+fn held() -> Value {
+    let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+    Value::Array(vec![text("held"), Value::Int(7), text("0"), text("4000000000000"), text("")])
+}
+
 fn most(weight: usize) -> Bounds {
     Bounds { weight, bytes: usize::MAX }
 }
@@ -58,6 +65,17 @@ impl Bench {
             minter: Minter::new(Clock::system(), None, None),
             now: Instant::now(),
         }
+    }
+
+    /// Has the line mint under a lease, which it holds.
+    fn lease(&mut self) {
+        let terms = Terms { node: None, time: Duration::from_secs(30), on_conflict: OnNodeConflict::Warn };
+        let minter = Arc::new(Minter::leased(Clock::system(), None, None));
+        let lease = Arc::new(Lease::new(minter.clone(), terms, "", Box::new(|_| ())));
+        let mut question = Hold::new(lease.clone());
+        question.prepare(&minter).unwrap();
+        assert!(matches!(question.answered(vec![held()]), Step::Done(Ok(()))));
+        self.line = Line::leasing(self.line.bounds, lease, false);
     }
 
     fn submit(&mut self, name: &'static str) -> Result<Pending<&'static str>> {
@@ -223,9 +241,13 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
         "u", "v", "w", "x", "y", "z", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "A", "B", "C", "D",
     ];
     for guilty in NAMES {
-        // The server gives its answers before it closes, or keeps them back.
-        for answers_first in [true, false] {
+        // The server gives its answers before it closes, or keeps them back; each connection begins with the question for the
+        // node, or not.
+        for (answers_first, leases) in [(true, true), (true, false), (false, true), (false, false)] {
             let mut bench = Bench::new(1_000);
+            if leases {
+                bench.lease();
+            }
             let mut answers: Vec<_> = NAMES.map(|name| bench.submit(name).unwrap()).into();
             let (mut breaks, mut rounds) = (0, 0);
             while !bench.line.is_empty() {
@@ -239,7 +261,11 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
                     None => taken.len(),
                 };
                 taken[..answered].iter().for_each(|command| {
-                    bench.answer(if command.starts_with("GET") { Value::Nil } else { Value::Okay })
+                    bench.answer(match command.split(' ').next() {
+                        Some("GET") => Value::Nil,
+                        Some("SET") => Value::Okay,
+                        _ => held(),
+                    })
                 });
                 if closes.is_some() {
                     breaks += 1;
@@ -253,7 +279,7 @@ fn what_breaks_the_connection_each_time_is_found_and_fails_alone() {
             }
             // The next ones are trusted again.
             let _answers = ["a", "b", "c"].map(|name| bench.submit(name).unwrap());
-            assert_eq!(bench.take(10).len(), 3);
+            assert_eq!(bench.take(10).iter().filter(|command| command.starts_with("SET")).count(), 3);
         }
     }
 }
