@@ -41,8 +41,8 @@ export type Code =
 export interface ConnectOptions {
   /** Who asks; also in the URL. Unless given: nobody. */
   username?: string | number | bigint | undefined;
-  /** Who asks; also in the URL. Unless given: nobody. */
-  password?: string | number | bigint | undefined;
+  /** Who asks; also in the URL. Unless given: nobody. A function is asked each time a connection is opened, for a string or a promise of one. */
+  password?: string | number | bigint | (() => string | PromiseLike<string>) | undefined;
   /** A number; also in the URL. Unless given: 0. */
   database?: string | number | bigint | undefined;
   /** Shown by `CLIENT LIST`. Unless given: none. */
@@ -1348,6 +1348,10 @@ export type Status = {
    * How often the client has connected again.
    */
   reconnects: number;
+  /**
+   * Why there is no connection.
+   */
+  error: EchoMQError | undefined;
 };
 /**
  * A lease of a node: the right of one client to mint with it.
@@ -1407,6 +1411,9 @@ export class Client {
    * ```js
    * const client = await Client.connect('redis://localhost', { nodeId: 7 });
    * ```
+   *
+   * The option `password` may be a function, which is asked each time a connection is opened. Where it throws, or answers
+   * anything but a string or a promise of one, there is no connection, for the reason `auth`; only the kind of what it threw is told.
    */
   static connect(url: string, options?: ConnectOptions): Promise<Client>;
   protected constructor();

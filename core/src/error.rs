@@ -106,6 +106,23 @@ codes! {
     Server = "server",
 }
 
+impl Code {
+    /// Whether a call that failed with this code may succeed later without any change by the caller.
+    ///
+    /// [`Code::UnknownOutcome`] is not among them: calling again could write a second record.
+    pub fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::Disconnected
+                | Self::Timeout
+                | Self::Overloaded
+                | Self::OutOfMemory
+                | Self::NodeLeaseLost
+                | Self::Unavailable
+        )
+    }
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -202,19 +219,9 @@ impl Error {
         self.0.cause.as_ref()
     }
 
-    /// Whether the same call may succeed later without any change by the caller.
-    ///
-    /// [`Code::UnknownOutcome`] is not among them: calling again could write a second record.
+    /// Whether the same call may succeed later without any change by the caller; see [`Code::is_retryable`].
     pub fn is_retryable(&self) -> bool {
-        matches!(
-            self.0.code,
-            Code::Disconnected
-                | Code::Timeout
-                | Code::Overloaded
-                | Code::OutOfMemory
-                | Code::NodeLeaseLost
-                | Code::Unavailable
-        )
+        self.0.code.is_retryable()
     }
 }
 

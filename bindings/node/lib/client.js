@@ -5,6 +5,7 @@ const { Events } = require('./events');
 const { notices } = require('./notice');
 const { asTexts } = require('./options');
 const { packCommand, packCommands } = require('./pack');
+const { answerQuestions } = require('./password');
 const { Stream } = require('./stream');
 
 /**
@@ -13,6 +14,7 @@ const { Stream } = require('./stream');
  * @typedef {object} Status
  * @property {boolean} connected Whether there is a connection, as far as the client has noticed.
  * @property {number} reconnects How often the client has connected again.
+ * @property {import('./errors').EchoMQError | undefined} error Why there is no connection.
  */
 
 /**
@@ -63,15 +65,24 @@ class Client {
    * const client = await Client.connect('redis://localhost', { nodeId: 7 });
    * ```
    *
+   * The option `password` may be a function, which is asked each time a connection is opened. Where it throws, or answers
+   * anything but a string or a promise of one, there is no connection, for the reason `auth`; only the kind of what it threw is told.
+   *
    * @param {string} url
    * @param {import('./generated').ConnectOptions} [options]
    * @returns {Promise<Client>}
    */
   static async connect(url, options = {}) {
     checkOptions(options);
-    const { signal, ...others } = options;
-    const { names, values } = asTexts(others);
-    return new Client(await call((slot) => native.connect(copy, slot, text('A URL', url), names, values), signal));
+    const { signal, password, ...others } = options;
+    const ask = typeof password === 'function' ? password : undefined;
+    const { names, values } = asTexts(ask === undefined ? { ...others, password } : others);
+    /** @param {number} slot */
+    const start = (slot) => {
+      const questions = native.connect(copy, slot, text('A URL', url), names, values, ask !== undefined);
+      if (ask !== undefined && questions !== null) answerQuestions(questions, ask);
+    };
+    return new Client(await call(start, signal));
   }
 
   /**
@@ -185,7 +196,8 @@ class Client {
    * @returns {Status}
    */
   get status() {
-    return this.#native.status();
+    const [connected, reconnects, error] = this.#native.status();
+    return { connected, reconnects, error };
   }
 
   /**

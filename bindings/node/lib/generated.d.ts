@@ -39,8 +39,8 @@ export type Code =
 export interface ConnectOptions {
   /** Who asks; also in the URL. Unless given: nobody. */
   username?: string | number | bigint | undefined;
-  /** Who asks; also in the URL. Unless given: nobody. */
-  password?: string | number | bigint | undefined;
+  /** Who asks; also in the URL. Unless given: nobody. A function is asked each time a connection is opened, for a string or a promise of one. */
+  password?: string | number | bigint | (() => string | PromiseLike<string>) | undefined;
   /** A number; also in the URL. Unless given: 0. */
   database?: string | number | bigint | undefined;
   /** Shown by `CLIENT LIST`. Unless given: none. */

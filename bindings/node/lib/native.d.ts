@@ -7,11 +7,6 @@
 
 import type { EchoMQError } from './errors';
 
-export interface ConnectionStatus {
-  connected: boolean;
-  reconnects: number;
-}
-
 export interface IdParts {
   namespace: string;
   snowflake: bigint;
@@ -53,7 +48,16 @@ export declare class NativeClient {
   command(slot: number, ...packed: [...Packed, raw: boolean]): void;
   pipeline(slot: number, ...packed: [...Packed, raw: boolean]): void;
   close(slot: number, within?: number): void;
-  status(): ConnectionStatus;
+  status(): [connected: boolean, reconnects: number, error: EchoMQError | undefined];
+}
+
+export declare class NativeQuestions {
+  next(slot: number): void;
+}
+
+export declare class NativeQuestion {
+  answer(password: string): void;
+  fail(reason: string): void;
 }
 
 export declare class NativeStream {
@@ -180,7 +184,15 @@ export function optionNames(): string[];
 export function consumerOptionNames(): string[];
 export function subscriberOptionNames(): string[];
 export function noticeKinds(): string[];
-export function connect(copy: NativeCopy, slot: number, url: string, names: string[], values: string[]): void;
+/** Answers the client's questions for its password, if it `asks`. */
+export function connect(
+  copy: NativeCopy,
+  slot: number,
+  url: string,
+  names: string[],
+  values: string[],
+  asks: boolean,
+): NativeQuestions | null;
 
 export function parseBrandedId(text: string): IdParts;
 export function parseEventId(text: string): IdParts;

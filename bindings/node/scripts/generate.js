@@ -63,6 +63,11 @@ function optionMembers(names, file) {
       names.includes(word) ? `\`${camelCase(word)}\`` : whole,
     );
     const member = camelCase(name);
+    if (name === 'password') {
+      const also = 'A function is asked each time a connection is opened, for a string or a promise of one.';
+      const types = 'string | number | bigint | (() => string | PromiseLike<string>) | undefined';
+      return `  /** ${comment} ${also} */\n  ${member}?: ${types};`;
+    }
     if (!needed) return `  /** ${comment} */\n  ${member}?: string | number | bigint | undefined;`;
     return `  /** ${comment} */\n  ${member}: string${name === 'start' ? ' | Date' : ''};`;
   });

@@ -2,10 +2,9 @@
 
 use crate::error::make_error;
 use crate::host::Host;
-use echomq::{EventId, Record, Reply, Status};
+use echomq::{EventId, Record, Reply};
 use napi::bindgen_prelude::{BigInt, BufferSlice, Null, ToNapiValue};
 use napi::{Env, Result, check_status, sys};
-use napi_derive::napi;
 use std::ops::RangeInclusive;
 use std::ptr;
 
@@ -200,20 +199,5 @@ fn spoken(env: &Env, reply: Reply, raw: bool) -> Result<Value> {
         ),
         // Reached only by a kind of reply that the core learned of and this face did not.
         _ => Err(napi::Error::from_reason("the reply is of a kind that has no form in JavaScript")),
-    }
-}
-
-/// How a connection stands.
-#[napi(object)]
-pub struct ConnectionStatus {
-    /// Whether there is a connection, as far as the client has noticed.
-    pub connected: bool,
-    /// How often the client has connected again.
-    pub reconnects: f64,
-}
-
-impl From<Status> for ConnectionStatus {
-    fn from(status: Status) -> Self {
-        Self { connected: status.connected, reconnects: status.reconnects as f64 }
     }
 }

@@ -1,12 +1,13 @@
 //! A client of the core.
 
-use crate::answer::{ConnectionStatus, IntoJs, Spoken, Value, value};
+use crate::answer::{IntoJs, Spoken, Value, array, value};
 use crate::completion::{Queue, Ticket};
-use crate::error::or_throw;
+use crate::error::{make_error, or_throw};
 use crate::events::NativeEvents;
 use crate::host::NativeCopy;
 use crate::notice::NativeNotices;
 use crate::packed::Packed;
+use crate::password::NativeQuestions;
 use crate::stream::NativeStream;
 use crate::time::patience;
 use echomq::{Client, NodeLease, Options, Writers};
@@ -22,7 +23,8 @@ pub struct NativeClient {
     queue: Arc<Queue>,
 }
 
-/// Connects, with options by name and text; answers a client.
+/// Connects, with options by name and text; answers a client. Where it asks for its password, its questions are what is
+/// returned at once.
 #[napi(catch_unwind)]
 pub fn connect(
     env: Env,
@@ -31,7 +33,8 @@ pub fn connect(
     url: String,
     names: Vec<String>,
     values: Vec<String>,
-) -> Result<()> {
+    asks: bool,
+) -> Result<Option<NativeQuestions>> {
     let queue = copy.queue.clone();
     let options = || {
         let mut options = Options::new(&url)?;
@@ -41,11 +44,18 @@ pub fn connect(
         Ok(options)
     };
     let options = or_throw(&env, options())?;
+    let (options, questions) = match asks {
+        true => {
+            let (options, questions) = NativeQuestions::of(options, queue.clone());
+            (options, Some(questions))
+        }
+        false => (options, None),
+    };
     Ticket::new(&queue, slot).answer_from(async move {
         let client = Client::connect(&options).await?;
         Ok(NativeClient { client, queue })
     });
-    Ok(())
+    Ok(questions)
 }
 
 impl IntoJs for NativeClient {
@@ -143,10 +153,16 @@ impl NativeClient {
         Ok(())
     }
 
-    /// How the connection stands.
+    /// How the connection stands: whether there is one, how often there was a new one, and why there is none.
     #[napi(catch_unwind)]
-    pub fn status(&self) -> ConnectionStatus {
-        self.client.status().into()
+    pub fn status(&self, env: Env) -> Result<Value> {
+        let status = self.client.status();
+        let error = match &status.error {
+            Some(error) => make_error(&env, error),
+            None => value(&env, ()),
+        };
+        let parts = [value(&env, status.connected), value(&env, status.reconnects as f64), error];
+        array(&env, parts.into_iter())
     }
 }
 

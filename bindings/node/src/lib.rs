@@ -20,6 +20,7 @@ pub mod keyspace;
 pub mod listener;
 pub mod notice;
 mod packed;
+pub mod password;
 pub mod reader;
 pub mod stream;
 pub mod tail;

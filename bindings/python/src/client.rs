@@ -16,6 +16,7 @@ use std::sync::Arc;
 ///
 /// It connects when it is made and connects again by itself whenever the connection breaks. The options are those of
 /// the table in the README: durations are a ``timedelta`` or whole milliseconds, and ``None`` leaves an option out.
+/// ``password`` may also be a function, which is asked each time a connection is opened.
 ///
 /// Fails with ``InvalidOptionError``, ``TlsError``, ``AuthError``, ``VersionFenceError``, or with ``DisconnectedError``
 /// when the server cannot be reached within ``connect_timeout``.
@@ -38,7 +39,11 @@ impl Client {
     #[pyo3(signature = (url, /, **options))]
     fn new(py: Python<'_>, url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         host::refuse_patched(py)?;
-        let options = options::options(url, options)?;
+        let (options, password) = options::options(url, options)?;
+        let options = match password {
+            Some(password) => password.set(options, None),
+            None => options,
+        };
         wait(py, || blocking::Client::open_with(&options, Arc::new(interrupted))).map(Self)
     }
 

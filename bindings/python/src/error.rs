@@ -1,6 +1,7 @@
 //! The one way from an error of the core to an exception.
 
 use echomq::{Code, Error};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -8,7 +9,11 @@ use tokio::runtime::Runtime;
 
 /// The exception of an error, as an object.
 pub(crate) fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
-    class(py, error.code())?.call1((error.message(), error.subject(), error.id(), error.top()))
+    let made = class(py, error.code())?.call1((error.message(), error.subject(), error.id(), error.top()))?;
+    if let Some(cause) = error.cause() {
+        made.setattr(intern!(py, "__cause__"), exception(py, cause)?)?;
+    }
+    Ok(made)
 }
 
 /// The exception of an error, to be raised.

@@ -21,6 +21,7 @@ mod listener;
 mod notice;
 mod options;
 mod panic;
+mod password;
 mod reader;
 mod record;
 mod reply;
@@ -45,6 +46,8 @@ fn _echomq(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module
         .add("NOTICE_KINDS", echomq::NoticeKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>())?;
     module.add("CODES", echomq::Code::ALL.iter().map(|code| code.as_str()).collect::<Vec<_>>())?;
+    let retryable = echomq::Code::ALL.iter().filter(|code| code.is_retryable());
+    module.add("RETRYABLE_CODES", retryable.map(|code| code.as_str()).collect::<Vec<_>>())?;
     module.add_class::<client::Client>()?;
     module.add_class::<stream::Stream>()?;
     module.add_class::<reader::Reader>()?;

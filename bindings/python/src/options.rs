@@ -1,5 +1,6 @@
 //! Options: whatever the user gives goes to the core as text, by name.
 
+use crate::password::Password;
 use crate::{error, instant, text};
 use echomq::{ConsumerOptions, Options};
 use pyo3::exceptions::PyTypeError;
@@ -7,19 +8,27 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDateTime, PyDelta, PyDict, PyInt, PyString, PyTuple};
 
-/// The options of a client; one that is `None` is not given.
-pub(crate) fn options(url: &Bound<'_, PyString>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Options> {
-    let py = url.py();
+/// The options of a client, and the function that it asks for its password; one that is `None` is not given.
+pub(crate) fn options(
+    url: &Bound<'_, PyString>,
+    given: Option<&Bound<'_, PyDict>>,
+) -> PyResult<(Options, Option<Password>)> {
+    let (py, mut password) = (url.py(), None);
     let mut options = Options::new(text::exact(url, "url")?).map_err(|error| error::raise(py, &error))?;
     for (name, value) in given.into_iter().flatten() {
         let name = name.cast_into::<PyString>()?;
         let name = text::exact(&name, "the name of an option")?;
-        if !value.is_none() {
+        if value.is_none() {
+            continue;
+        }
+        if name == "password" && plain(&value)?.is_none() {
+            password = Some(Password::new(&value)?);
+        } else {
             let value = spelled(name, &value)?;
             options.set(name, text::exact(&value, name)?).map_err(|error| error::raise(py, &error))?;
         }
     }
-    Ok(options)
+    Ok((options, password))
 }
 
 /// A value as text: durations in milliseconds, paths as they are.

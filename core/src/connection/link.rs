@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{sleep, timeout, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
@@ -50,8 +50,7 @@ impl Link {
         }
         let mut attempts = FirstAttempts::new(settings);
         loop {
-            let opened = timeout_at(attempts.deadline().into(), Self::open(settings)).await;
-            match opened.unwrap_or_else(|_| Err(took_too_long(settings))) {
+            match Self::open_by(settings, attempts.deadline()).await {
                 Ok(link) => return Ok(Some(link)),
                 Err(error) => sleep(attempts.failed(error)?).await,
             }
@@ -62,15 +61,19 @@ impl Link {
     ///
     /// Fails with `disconnected`, `unavailable`, `tls`, `auth`, `version_fence` or `unsupported_server`.
     pub(crate) async fn open(settings: &Settings) -> Result<Self> {
-        match timeout(settings.connect_timeout, Self::open_unbounded(settings)).await {
-            Ok(opened) => opened,
+        Self::open_by(settings, Instant::now() + settings.connect_timeout).await
+    }
+
+    async fn open_by(settings: &Settings, deadline: Instant) -> Result<Self> {
+        let opened = settings.demotions.opening();
+        let password = settings.password(deadline).await?;
+        match timeout_at(deadline.into(), Self::greeted(settings, opened, password)).await {
+            Ok(greeted) => greeted,
             Err(_) => Err(took_too_long(settings)),
         }
     }
 
-    async fn open_unbounded(settings: &Settings) -> Result<Self> {
-        let opened = settings.demotions.opening();
-        let password = settings.password().await?;
+    async fn greeted(settings: &Settings, opened: Opened, password: Option<String>) -> Result<Self> {
         let mut handshake = Handshake::new(settings, password);
         let socket = socket::connect(&settings.endpoint, settings.tls.as_deref()).await?;
         let mut link = Self::new(socket, opened);

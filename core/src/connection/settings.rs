@@ -5,14 +5,15 @@ use super::endpoint::Endpoint;
 use super::handshake::Greeting;
 use super::password::Password;
 use super::tls::Tls;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::notice::Board;
 use crate::operation::lease::Lease;
 use crate::operation::line::{Bounds, Line};
 use crate::operation::minter::Minter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::time::timeout_at;
 
 /// Which protocol version to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,11 +74,17 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The password for one connection, asked for where it is asked for each time. Fails with `auth`.
-    pub(crate) async fn password(&self) -> Result<Option<String>> {
-        match &self.password {
-            Some(password) => password.get().await.map(Some),
-            None => Ok(None),
+    /// The password for one connection, asked for where it is asked for each time. Fails with `auth`, and with `disconnected`
+    /// where it does not come in time.
+    pub(crate) async fn password(&self, deadline: Instant) -> Result<Option<String>> {
+        let Some(password) = &self.password else { return Ok(None) };
+        match timeout_at(deadline.into(), password.get()).await {
+            Ok(password) => password.map(Some),
+            Err(_) => Err(Error::new(
+                Code::Disconnected,
+                "the function that is asked for the password did not answer within the time to connect",
+            )
+            .about(self.endpoint.to_string())),
         }
     }
 

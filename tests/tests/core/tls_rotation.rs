@@ -159,3 +159,18 @@ async fn a_password_is_asked_for_each_time() {
     })
     .await;
 }
+
+/// A function that never answers costs an attempt its time and no more, and what it was is told.
+#[tokio::test]
+async fn a_password_that_never_comes_ends_with_the_time_to_connect() {
+    let server = Server::builder(Kind::Valkey).password("open sesame").start();
+    let options = options(&format!("redis://{}", server.address()))
+        .connect_timeout(Duration::from_millis(200))
+        .password_from(std::future::pending::<Result<String, std::io::Error>>);
+    let error = timeout(SOON, Client::connect(&options)).await.unwrap().unwrap_err();
+    let blocking = spawn_blocking(move || blocking::Client::open(&options).unwrap_err());
+    for error in [error, timeout(SOON, blocking).await.unwrap().unwrap()] {
+        assert_eq!(error.code(), Code::Disconnected);
+        assert!(error.message().contains("asked for the password"), "{error}");
+    }
+}

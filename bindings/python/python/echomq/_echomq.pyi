@@ -26,6 +26,7 @@ __all__ = [
     "MAX_NODE",
     "NOTICE_KINDS",
     "OPTION_NAMES",
+    "RETRYABLE_CODES",
     "VERSION",
     "VERSION_KEY",
     "AioClient",
@@ -75,6 +76,7 @@ OPTION_NAMES: Final[list[str]]
 CONSUMER_OPTION_NAMES: Final[list[str]]
 NOTICE_KINDS: Final[list[str]]
 CODES: Final[list[str]]
+RETRYABLE_CODES: Final[list[str]]
 
 @final
 class Client:
@@ -408,6 +410,8 @@ class Status:
     def connected(self) -> bool: ...
     @property
     def reconnects(self) -> int: ...
+    @property
+    def error(self) -> EchoMQError | None: ...
     def __eq__(self, other: object, /) -> bool: ...
 
 @final

@@ -1,6 +1,6 @@
 """What the calls take, for type checkers: the core takes and checks it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from os import PathLike
@@ -25,11 +25,18 @@ Fields: TypeAlias = (
 """The fields of one record, in order: a mapping, or pairs of name and value."""
 
 
+Password: TypeAlias = str | Callable[[], str | bytes] | Callable[[], Awaitable[str | bytes]]
+"""A password, or a function that is asked for one each time a connection is opened.
+
+For a client of ``echomq.aio`` the function may be ``async``.
+"""
+
+
 class Options(TypedDict, total=False):
     """What ``Client`` takes by keyword; the README has the table. ``None`` leaves an option out."""
 
     username: str | None
-    password: str | None
+    password: Password | None
     database: int | None
     client_name: str | None
     node_id: int | None

@@ -3,11 +3,13 @@
 The name of a class is its code in capitalised words and ``Error``: ``unknown_outcome`` is ``UnknownOutcomeError``.
 """
 
-from ._echomq import CODES, made_once
+from ._echomq import CODES, RETRYABLE_CODES, made_once
 
 
 class EchoMQError(Exception):
     """The base of all errors of the bus; each raised is of the class of its code.
+
+    Where another error led to it, why there was no connection for example, that one is its ``__cause__``.
 
     >>> try:
     ...     echomq.Keyspace("no spaces")
@@ -18,6 +20,12 @@ class EchoMQError(Exception):
 
     code = ""
     """The cause, the same word in every language."""
+
+    retryable = False
+    """Whether the same call may succeed later without any change by the caller.
+
+    ``UnknownOutcomeError`` is not: calling again could write a second record.
+    """
 
     def __init__(self, message, subject=None, id=None, top=None):
         super().__init__(message, *_without_trailing_none(subject, id, top))
@@ -50,6 +58,7 @@ def _without_trailing_none(*values):
 def _class(code):
     name = "".join(word.capitalize() for word in code.split("_")) + "Error"
     members = {"__module__": "echomq", "__doc__": f"An error of the code ``{code}``.", "code": code}
+    members["retryable"] = code in RETRYABLE_CODES
     return type(name, (EchoMQError,), members)
 
 

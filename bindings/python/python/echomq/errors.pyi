@@ -2,6 +2,7 @@ from typing import ClassVar
 
 class EchoMQError(Exception):
     code: ClassVar[str]
+    retryable: ClassVar[bool]
     message: str
     subject: str | None
     id: str | None

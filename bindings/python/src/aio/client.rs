@@ -5,6 +5,7 @@ use super::notices::Notices;
 use super::queue::LoopQueue;
 use super::stream::Stream;
 use crate::lease::NodeLease;
+use crate::password::Password;
 use crate::status::Status;
 use crate::{arguments, error, host, options, reply, text};
 use echomq::{Code, Options};
@@ -18,7 +19,8 @@ use std::sync::{Arc, OnceLock};
 /// call is made when the method is called, not when its future is awaited: several calls in a row go out in that order,
 /// and awaiting them afterwards costs one round trip in all. Cancelling a future gives up the answer, not the call.
 ///
-/// It can be used from any event loop, from several ones too; a call needs a running one.
+/// It can be used from any event loop, from several ones too; a call needs a running one. Where ``password`` is an ``async``
+/// function, what it answers is awaited on the loop that the client was connected in.
 ///
 /// >>> async def main():
 /// ...     async with echomq.aio.Client(url, node_id=7) as client:
@@ -30,6 +32,7 @@ use std::sync::{Arc, OnceLock};
 #[pyclass(frozen, module = "echomq.aio")]
 pub(crate) struct Client {
     options: Options,
+    password: Option<Password>,
     client: Arc<OnceLock<echomq::Client>>,
 }
 
@@ -54,7 +57,12 @@ impl Client {
         if cell.get().is_some() {
             return queue.ready(py, this);
         }
-        let (options, cell) = (slf.get().options.clone(), cell.clone());
+        let Self { options, password, .. } = slf.get();
+        let options = match password {
+            Some(password) => password.set(options.clone(), Some(queue.event_loop(py))),
+            None => options.clone(),
+        };
+        let cell = cell.clone();
         let runtime = error::runtime(py)?;
         let (future, promise) = queue.promise(py)?;
         runtime.spawn(async move {
@@ -76,7 +84,8 @@ impl Client {
     #[pyo3(signature = (url, /, **options))]
     fn new(url: &Bound<'_, PyString>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         host::refuse_patched(url.py())?;
-        Ok(Self { options: options::options(url, options)?, client: Arc::default() })
+        let (options, password) = options::options(url, options)?;
+        Ok(Self { options, password, client: Arc::default() })
     }
 
     /// Connects. Fails as ``echomq.Client`` does.

@@ -138,6 +138,11 @@ impl LoopQueue {
         closed.and_then(|closed| closed.is_truthy()).unwrap_or(true)
     }
 
+    /// The loop itself.
+    pub(crate) fn event_loop(&self, py: Python<'_>) -> Py<PyAny> {
+        self.event_loop.clone_ref(py)
+    }
+
     /// A future of the loop, to be settled on its thread.
     pub(crate) fn future(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         self.create_future.call0(py)

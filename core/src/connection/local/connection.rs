@@ -16,7 +16,6 @@ use redis::Value;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
-use tokio::time::timeout_at;
 
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
@@ -82,18 +81,9 @@ impl Connection {
         match &settings.password {
             None => Ok(None),
             Some(Password::Text(password)) => Ok(Some(password.clone())),
-            Some(asked) => {
-                let (asked, endpoint) = (asked.clone(), settings.endpoint.clone());
-                let by = async move {
-                    match timeout_at(deadline.into(), asked.get()).await {
-                        Ok(password) => password.map(Some),
-                        Err(_) => {
-                            let late = "the function that is asked for the password took too long";
-                            Err(failure(&endpoint, &io::Error::new(ErrorKind::TimedOut, late)))
-                        }
-                    }
-                };
-                host.wait_for(by)
+            Some(Password::Asked(_)) => {
+                let settings = settings.clone();
+                host.wait_for(async move { settings.password(deadline).await })
             }
         }
     }
