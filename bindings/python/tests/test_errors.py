@@ -6,6 +6,7 @@ import pickle
 import echomq
 import pytest
 from echomq import _echomq, errors
+from server import free_port
 
 
 def test_every_code_has_a_class_and_no_class_is_left_over():
@@ -116,3 +117,15 @@ def test_a_deployment_of_another_version_is_refused(own_server):
         client.command("SET", echomq.VERSION_KEY, "echomq:4.0.0")
     with pytest.raises(echomq.VersionFenceError, match=r"echomq:4\.0\.0"):
         echomq.Client(own_server.url)
+
+
+def test_an_error_says_whether_asking_again_can_help_and_what_caused_it():
+    retryable = {name for name, made in errors.BY_CODE.items() if made.retryable}
+    assert retryable == {"disconnected", "timeout", "overloaded", "out_of_memory", "node_lease_lost", "unavailable"}
+    assert not echomq.EchoMQError.retryable
+    with (
+        pytest.raises(echomq.NodeLeaseLostError) as caught,
+        echomq.Client(f"redis://127.0.0.1:{free_port()}", connect="lazy", timeout=50) as client,
+    ):
+        client.mint()
+    assert isinstance(caught.value.__cause__, echomq.DisconnectedError)

@@ -76,7 +76,7 @@ def test_the_same_client_goes_on_after_a_restart(own_server):
         assert [record.id for record in stream.read()] == [first, second]
         status = client.status()
         assert (status.connected, status.reconnects) == (True, 1)
-        assert repr(status) == "Status(connected=True, reconnects=1)"
+        assert repr(status) == "Status(connected=True, reconnects=1, error=None)"
 
 
 def test_no_server_at_the_start():

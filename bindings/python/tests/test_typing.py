@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from echomq import _echomq
-from echomq._types import ConsumerOptions, Options
+from echomq._types import AioOptions, ConsumerOptions, Options
 
 FOLDER = Path(__file__).resolve().parents[1]
 
@@ -28,5 +28,6 @@ def test_mypy_is_content(what):
 
 
 def test_every_option_has_a_type():
-    assert list(Options.__annotations__) == _echomq.OPTION_NAMES
+    for options in (Options, AioOptions):
+        assert set(options.__annotations__) == set(_echomq.OPTION_NAMES)
     assert ["group", *ConsumerOptions.__annotations__] == _echomq.CONSUMER_OPTION_NAMES

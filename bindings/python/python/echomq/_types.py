@@ -25,18 +25,15 @@ Fields: TypeAlias = (
 """The fields of one record, in order: a mapping, or pairs of name and value."""
 
 
-Password: TypeAlias = str | Callable[[], str | bytes] | Callable[[], Awaitable[str | bytes]]
-"""A password, or a function that is asked for one each time a connection is opened.
+Password: TypeAlias = str | Callable[[], str | bytes]
+"""A password, or a function that is asked for one each time a connection is opened."""
 
-For a client of ``echomq.aio`` the function may be ``async``.
-"""
+AioPassword: TypeAlias = Password | Callable[[], Awaitable[str | bytes]]
+"""For a client of ``echomq.aio`` the function may be ``async``."""
 
 
-class Options(TypedDict, total=False):
-    """What ``Client`` takes by keyword; the README has the table. ``None`` leaves an option out."""
-
+class _Options(TypedDict, total=False):
     username: str | None
-    password: Password | None
     database: int | None
     client_name: str | None
     node_id: int | None
@@ -58,6 +55,18 @@ class Options(TypedDict, total=False):
     tls_certificate: str | PathLike[str] | None
     tls_key: str | PathLike[str] | None
     clock: int | None
+
+
+class Options(_Options, total=False):
+    """What ``Client`` takes by keyword; the README has the table. ``None`` leaves an option out."""
+
+    password: Password | None
+
+
+class AioOptions(_Options, total=False):
+    """What ``aio.Client`` takes by keyword, as ``Options``."""
+
+    password: AioPassword | None
 
 
 class ConsumerOptions(TypedDict, total=False):

@@ -19,7 +19,7 @@ from ._echomq import (
 )
 from ._events import AioReduction as Reduction
 from ._events import Announced, Decided
-from ._types import ConsumerOptions, Fields, Options, Text
+from ._types import AioOptions, ConsumerOptions, Fields, Text
 from .errors import EchoMQError
 
 _T = TypeVar("_T")
@@ -39,7 +39,7 @@ __all__ = [
 
 @final
 class Client:
-    def __new__(cls, url: str, /, **options: Unpack[Options]) -> Self: ...
+    def __new__(cls, url: str, /, **options: Unpack[AioOptions]) -> Self: ...
     def __await__(self) -> Generator[Any, None, Self]: ...
     def stream(self, queue: str, name: str, *, writers: Literal["one", "many"] | None = None) -> Stream: ...
     def events(self, queue: str) -> Events: ...
