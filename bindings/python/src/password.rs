@@ -48,7 +48,10 @@ impl Question {
 /// The text of a `str` or of `bytes`. What is neither is told by its type.
 fn spelled(password: &Bound<'_, PyAny>) -> Answer {
     if let Ok(text) = password.cast::<PyString>() {
-        return text.to_str().map(str::to_owned).map_err(|_| "it answered a str that is no Unicode text".into());
+        return text
+            .to_str()
+            .map(str::to_owned)
+            .map_err(|_| "it answered a str that is no Unicode text".into());
     }
     if let Ok(bytes) = password.cast::<PyBytes>() {
         let text = str::from_utf8(bytes.as_bytes()).map(str::to_owned);

@@ -352,37 +352,49 @@ proptest! {
         events.iter().for_each(|event| bench.happen(event));
         bench.refusing = 0;
         bench.finish()?;
-        let mut answers: Vec<Result<EventId>> = Vec::new();
-        answers.extend(bench.singles.iter_mut().map(|single| single.try_take().expect("an answer")));
+        // Each with how many records the answer is about.
+        let mut answers: Vec<(Result<EventId>, usize)> = Vec::new();
+        answers.extend(bench.singles.iter_mut().map(|single| (single.try_take().expect("an answer"), 1)));
         for batch in &mut bench.batches {
-            answers.extend(batch.try_take().expect("an answer").expect("results"));
+            let results = batch.try_take().expect("an answer").expect("results");
+            answers.extend(results.into_iter().map(|result| (result, 1)));
         }
-        for (_, atomic) in &mut bench.atomics {
+        for (count, atomic) in &mut bench.atomics {
             match atomic.try_take().expect("an answer") {
-                Ok(ids) => answers.extend(ids.into_iter().map(Ok)),
-                Err(error) => answers.push(Err(error)),
+                Ok(ids) => answers.extend(ids.into_iter().map(|id| (Ok(id), 1))),
+                Err(error) => answers.push((Err(error), *count)),
             }
         }
         let written = &bench.model.written;
         let deleted = events.iter().any(|event| matches!(event, Event::Delete));
         let times = |id: EventId| written.iter().filter(|written| **written == id).count();
-        for answer in answers {
+        let mut untold = written.clone();
+        let mut told = |id: EventId, count: usize| {
+            if let Some(at) = untold.iter().position(|written| *written == id) {
+                untold.drain(at..at + count);
+            }
+        };
+        for (answer, count) in answers {
             match answer {
                 // Once a key. What was written to a key that was deleted may be written to the next one.
-                Ok(id) => prop_assert!(times(id) > 0, "{id} was acknowledged and never written"),
-                // It broke the connections on which its questions were asked, and certainly was not written.
-                Err(error) if error.id().is_none() => prop_assert_eq!(error.code(), Code::Disconnected),
+                Ok(id) => {
+                    prop_assert!(times(id) > 0, "{id} was acknowledged and never written");
+                    told(id, 1);
+                }
                 Err(error) => {
-                    // What was not written at all, and is known not to be, has no id.
+                    // It broke the connections on which its questions were asked, and certainly was not written.
                     let Some(id) = error.id() else {
-                        prop_assert!(matches!(error.code(), Code::Disconnected | Code::Unavailable), "{error}");
+                        prop_assert_eq!(error.code(), Code::Disconnected);
                         continue;
                     };
                     let id = EventId::parse(id).unwrap();
                     match error.code() {
                         // A key that was made again and has as many entries by now as the old one had cannot be told.
                         Code::NonMonotonic => prop_assert!(deleted || times(id) == 0, "{}", error),
-                        Code::UnknownOutcome => prop_assert!(error.cause().is_some(), "{}", error),
+                        Code::UnknownOutcome => {
+                            prop_assert!(error.cause().is_some(), "{}", error);
+                            told(id, count);
+                        }
                         other => prop_assert!(false, "{other}"),
                     }
                 }
@@ -393,6 +405,7 @@ proptest! {
             all.sort();
             all.dedup();
             prop_assert_eq!(all.len(), written.len(), "nothing was written twice");
+            prop_assert_eq!(untold, [], "what was written is acknowledged or in doubt");
         }
     }
 }
