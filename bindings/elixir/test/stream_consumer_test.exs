@@ -287,7 +287,7 @@ defmodule EchoMQ.StreamConsumerTest do
         if Enum.any?(messages, &(&1.attempts == 1 and &1.payload["n"] == "15")), do: {:error, "no"}, else: :ok
       end
 
-      more = [handler: nil, batch_handler: handler, max_n: 10, max_wait: 1, retry: 1]
+      more = [handler: nil, batch_handler: handler, max_n: 10, max_wait: 1_000, retry: 1]
       {:ok, _} = bus |> options(queue, more) |> Keyword.delete(:handler) |> StreamConsumer.start_link()
       until_acknowledged(plain, queue)
       batches = batches()

@@ -167,10 +167,19 @@ impl Consumer {
         self.is_batch_ready(Taker::Anyone).await;
     }
 
-    /// Takes what there is for a batch, without waiting; nothing where there is nothing, and an empty list once the
-    /// consumer has stopped. Fails as [`Consumer::next`] does.
+    /// Takes a batch without waiting: nothing where there is nothing, or where what is there still waits for more, and an
+    /// empty list once the consumer has stopped. Fails as [`Consumer::next`] does.
     pub fn ready_batch(&self) -> Result<Option<Vec<Delivery>>> {
-        self.wait_take(Taker::Anyone, self.inner().options.max_n(), Duration::ZERO)
+        self.take_ready_batch(Taker::Anyone)
+    }
+
+    pub(super) fn take_ready_batch(&self, taker: Taker) -> Result<Option<Vec<Delivery>>> {
+        let (most, wait) = (self.inner().options.max_n(), self.inner().options.max_wait);
+        self.ask(taker)?;
+        if !wait.is_zero() && !self.inner().monitor.with(|state| state.batch_is_due(most)) {
+            return Ok(None);
+        }
+        self.wait_take(taker, most, Duration::ZERO)
     }
 
     pub(super) async fn is_batch_ready(&self, taker: Taker) {
@@ -182,10 +191,12 @@ impl Consumer {
             };
             self.inner().monitor.until(first).await;
             self.inner().monitor.wake();
-            let full = |state: &mut State| state.batch_is_whole(most).then_some(());
+            let due = |state: &mut State| state.batch_is_due(most).then_some(());
             tokio::select! {
-                () = self.inner().monitor.until(full) => {}
-                () = sleep_until((Instant::now() + wait).into()) => {}
+                () = self.inner().monitor.until(due) => {}
+                () = sleep_until((Instant::now() + wait).into()) => {
+                    self.inner().monitor.with(State::batch_has_waited);
+                }
             }
         }
         self.is_ready(taker).await;

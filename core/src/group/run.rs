@@ -155,10 +155,9 @@ impl Worker {
         self.consumer.is_batch_ready(Taker::Batch(self.number)).await;
     }
 
-    /// Takes what there is for a batch, without waiting; nothing where there is nothing, and an empty list once the
-    /// consumer has stopped.
+    /// Takes a batch without waiting; see [`Consumer::ready_batch`].
     pub fn ready_batch(&self) -> Result<Option<Vec<Delivery>>> {
-        self.consumer.wait_take(Taker::Batch(self.number), self.consumer.options().max_n(), Duration::ZERO)
+        self.consumer.take_ready_batch(Taker::Batch(self.number))
     }
 
     /// Waits on the caller's thread, for at most that long; see [`Worker::take`] and [`Consumer::wait_next`].

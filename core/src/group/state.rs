@@ -93,6 +93,8 @@ pub(super) struct State {
     reading: usize,
     /// How many entries a batch waits for.
     wanted: usize,
+    /// A batch has waited for them long enough.
+    due: bool,
     acknowledgements: Acknowledgements,
     /// Calls on their way to the server that tell it of verdicts.
     on_their_way: usize,
@@ -119,6 +121,7 @@ impl State {
             busy: HashMap::new(),
             reading: 0,
             wanted: 0,
+            due: false,
             acknowledgements: Acknowledgements::default(),
             on_their_way: 0,
             suspects: Suspects::new(options.max_attempts.is_some()),
@@ -178,6 +181,7 @@ impl State {
         if entries.is_empty() {
             return None;
         }
+        self.due = false;
         self.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
         let worker = match taker {
             Taker::Anyone => None,
@@ -258,13 +262,18 @@ impl State {
         self.buffer.len()
     }
 
-    /// Whether a batch has all that it wants, or all that can be held for it.
-    pub(super) fn batch_is_whole(&self, most: usize) -> bool {
+    /// A batch waits no longer for more than is there: the next one to take is what is there then.
+    pub(super) fn batch_has_waited(&mut self) {
+        self.due = true;
+    }
+
+    /// Whether a batch may be taken: it has all that it wants, or all that can be held for it, or has waited long enough.
+    pub(super) fn batch_is_due(&self, most: usize) -> bool {
         let full = !self.paused
             && !self.buffer.is_empty()
             && self.reading + self.scan.reserved() == 0
             && self.read_size() == 0;
-        self.buffer.len() >= most || full || self.is_over()
+        self.due || self.buffer.len() >= most || full || self.is_over()
     }
 
     /// Whether a taker need not wait any longer for what it has not got.

@@ -313,6 +313,35 @@ async fn batches_wait_for_more_and_are_acknowledged_as_a_whole() {
     .await;
 }
 
+/// Who takes elsewhere than where it waits gets the same batches.
+#[tokio::test]
+async fn a_batch_that_is_taken_without_waiting_has_waited_as_well() {
+    each(|kind| async move {
+        let bus = Bus::start(kind).await;
+        let append = |numbers: std::ops::Range<usize>| numbers.map(|n| [("n", n.to_string())]);
+        let options = |wait| ConsumerOptions::new("g", Start::Head).unwrap().batch(5, wait);
+        bus.stream.append_batch_atomic(append(0..3)).await.unwrap();
+        let consumer = bus.stream.consumer(options(Duration::from_secs(600))).await.unwrap();
+        consumer.ready().await;
+        assert!(consumer.ready_batch().unwrap().is_none(), "two more are waited for");
+        bus.stream.append_batch_atomic(append(3..5)).await.unwrap();
+        consumer.batch_ready().await;
+        let batch = consumer.ready_batch().unwrap().unwrap();
+        assert_eq!(batch.len(), 5);
+        batch.into_iter().for_each(Delivery::ack);
+        assert!(consumer.ready_batch().unwrap().is_none());
+        consumer.stop(Duration::from_secs(600)).await;
+
+        let consumer = bus.stream.consumer(options(Duration::from_millis(20))).await.unwrap();
+        bus.stream.append_batch_atomic(append(5..8)).await.unwrap();
+        consumer.batch_ready().await;
+        assert_eq!(consumer.ready_batch().unwrap().unwrap().len(), 3);
+        consumer.stop(Duration::ZERO).await;
+        assert!(consumer.ready_batch().unwrap().unwrap().is_empty(), "it has ended");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn foreign_entries_are_delivered_skipped_or_failed() {
     each(|kind| async move {

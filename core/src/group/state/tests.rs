@@ -138,25 +138,25 @@ fn a_batch_that_cannot_grow_is_whole() {
     state.want(100);
     state.page_came(4, 4 * 10_000);
     let read = state.begin_read().unwrap();
-    assert!(!state.batch_is_whole(100), "a read is on its way");
+    assert!(!state.batch_is_due(100), "a read is on its way");
     state.end_read(read);
     state.put((0..3).map(|seq| large(seq, 10_000 - 81)));
-    assert!(!state.batch_is_whole(100), "one more fits");
+    assert!(!state.batch_is_due(100), "one more fits");
     assert_eq!(state.begin_read(), Some(1));
     state.end_read(1);
     state.put([large(3, 10_000 - 81)]);
-    assert!(state.batch_is_whole(100));
+    assert!(state.batch_is_due(100));
     // Small entries fill it.
     let mut state = self::state(|options| options.count(20).batch(20, Duration::from_secs(9)));
     state.want(20);
     for seq in 0..20 {
-        assert!(!state.batch_is_whole(20), "{seq}");
+        assert!(!state.batch_is_due(20), "{seq}");
         let read = state.begin_read().unwrap();
         state.end_read(read);
         state.page_came(1, 100);
         state.put([entry(seq, "")]);
     }
-    assert!(state.batch_is_whole(20));
+    assert!(state.batch_is_due(20));
 }
 
 #[test]
