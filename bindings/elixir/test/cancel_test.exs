@@ -180,7 +180,10 @@ defmodule EchoMQ.CancelTest do
     first = Process.whereis(name)
     Process.exit(first, :kill)
     # The name is taken first; calls go through once the connector runs.
-    Wait.until(fn -> Process.whereis(name) not in [nil, first] and match?({:ok, _}, Connector.status(name)) end)
+    Wait.until(fn ->
+      Process.whereis(name) not in [nil, first] and match?({:ok, _}, Connector.status(name))
+    end)
+
     {:ok, _} = Cancel.cancel(name, queue, job(), "meanwhile")
     assert {:error, %Error{code: :closed}} = Wait.until(fn -> with :ok <- Cancel.check(token), do: nil end)
     assert {:error, %Error{code: :closed}} = Cancel.await(token)
