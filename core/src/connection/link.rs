@@ -20,6 +20,9 @@ use tokio::time::{sleep, timeout_at};
 /// How much memory the output keeps for the next commands.
 const KEPT: usize = 256 * 1024;
 
+/// After so many bytes of an answer that is not whole yet, other work has its turn.
+const TURN: usize = 4 << 20;
+
 /// How many bytes that have left are kept before those that have not, at least.
 const LEFT: usize = 256 * 1024;
 
@@ -186,8 +189,13 @@ impl Link {
         mut take: impl FnMut(&mut Decoder) -> io::Result<bool>,
     ) -> Poll<io::Result<()>> {
         self.poll_send(context);
-        let mut any = false;
+        let (mut any, mut bytes) = (false, 0);
         while !any {
+            // Other work, a deadline among it, has its turn while a long answer comes in.
+            if bytes >= TURN {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             let mut room = ReadBuf::new(self.decoder.room());
             match Pin::new(&mut self.socket).poll_read(context, &mut room) {
                 Poll::Ready(read) => read?,
@@ -197,7 +205,10 @@ impl Link {
             }
             match room.filled().len() {
                 0 => return Poll::Ready(Err(io::Error::other("the server closed the connection"))),
-                bytes => self.decoder.filled(bytes),
+                read => {
+                    bytes += read;
+                    self.decoder.filled(read);
+                }
             }
             self.heard = Instant::now();
             while take(&mut self.decoder)? {
@@ -257,6 +268,7 @@ fn took_too_long(settings: &Settings) -> Error {
 mod tests {
     use super::*;
     use crate::connection::demotion::Demotions;
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     fn link(room: usize) -> (Link, tokio::io::DuplexStream) {
@@ -285,6 +297,32 @@ mod tests {
         }
         assert_eq!(link.left(), all);
         assert!(link.output().capacity() <= KEPT);
+    }
+
+    /// A socket that always has something to read.
+    struct Always;
+
+    impl tokio::io::AsyncRead for Always {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            room: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let bytes = room.remaining().min(64 * 1024);
+            room.put_slice(&vec![b'x'; bytes]);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A deadline holds while a long answer comes in faster than it is read.
+    #[tokio::test]
+    async fn other_work_has_its_turn_while_a_long_answer_comes_in() {
+        let answer = AsyncReadExt::chain(&b"$100000000\r\n"[..], Always);
+        let socket = tokio::io::join(answer, tokio::io::sink());
+        let mut link = Link::new(Box::new(socket), Demotions::default().opening());
+        let mut replies = Vec::new();
+        let exchange = tokio::time::timeout(Duration::ZERO, link.exchange(&mut replies));
+        assert!(tokio::task::coop::unconstrained(exchange).await.is_err());
     }
 
     #[tokio::test]
