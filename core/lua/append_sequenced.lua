@@ -65,7 +65,9 @@ if sent and sent > 1 and not redis.pcall('HGET', KEYS[3], ARGV[1]) then
   end
 
   if written then
-    redis.call('HSET', KEYS[3], ARGV[1], ids)
+    -- At a full server the answer is not kept. The next question finds the record itself.
+    local kept = redis.pcall('HSET', KEYS[3], ARGV[1], ids)
+    if type(kept) == 'table' then return string.sub(kept.err, 1, 3) == 'OOM' and ids or kept end
     if redis.call('PTTL', KEYS[3]) < tonumber(ARGV[2]) then redis.call('PEXPIRE', KEYS[3], ARGV[2] + 5000) end
     return ids
   end

@@ -12,6 +12,8 @@ pub struct Packed {
     count: usize,
     /// How many bytes there were before those that are kept.
     dropped: u64,
+    /// The scripts that the pipeline sends whole.
+    scripts: Vec<&'static str>,
 }
 
 impl Packed {
@@ -23,6 +25,21 @@ impl Packed {
     /// All of them.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// What follows is sent together.
+    pub(crate) fn begin_pipeline(&mut self) {
+        self.scripts.clear();
+    }
+
+    /// Whether the pipeline sends that script whole already, so that the server knows it by its hash in what follows. From
+    /// now on it does.
+    pub(crate) fn sends_whole(&mut self, source: &'static str) -> bool {
+        let sends = self.scripts.iter().any(|script| std::ptr::eq(*script, source));
+        if !sends {
+            self.scripts.push(source);
+        }
+        sends
     }
 
     /// Starts a command of that many arguments, its name included.
@@ -49,6 +66,7 @@ impl Packed {
         self.bytes.clear();
         self.bytes.shrink_to(kept);
         self.count = 0;
+        self.begin_pipeline();
     }
 
     /// Forgets that many bytes at the front, which have left, and keeps not much more memory than the rest needs.

@@ -53,7 +53,7 @@ pub(crate) static PUT_BACK: Script = sequenced!("put_back.lua");
 pub(crate) enum Form {
     /// By its hash.
     Hash,
-    /// With its whole text.
+    /// With its whole text: once in a pipeline, since the server knows it by its hash from then on.
     Source,
 }
 
@@ -75,10 +75,11 @@ impl Script {
         values: usize,
         commands: &'a mut Packed,
     ) -> Arguments<'a> {
+        let whole = form == Form::Source && !commands.sends_whole(self.source);
         let mut command = commands.command(3 + keys.len() + values);
-        match form {
-            Form::Hash => command.arg("EVALSHA").arg(self.hash()),
-            Form::Source => command.arg("EVAL").arg(self.source),
+        match whole {
+            false => command.arg("EVALSHA").arg(self.hash()),
+            true => command.arg("EVAL").arg(self.source),
         };
         command.number(keys.len() as u64);
         keys.iter().for_each(|key| {
@@ -103,7 +104,7 @@ mod tests {
         assert_eq!(NODE_LEASE.hash(), "e66925752ff643169eeca0c66048b28840fe9eb7");
         assert_eq!(UPDATE_PROGRESS.hash(), "2663f1a22343fc6abf4ec37253564be01fc2d1da");
         assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
-        assert_eq!(APPEND_SEQUENCED.hash(), "0ed1a794340cf13294c9980b761724db1c922cf0");
+        assert_eq!(APPEND_SEQUENCED.hash(), "2a14a34edd9fb8f3f308c053cdbade4bd704e959");
         assert_eq!(DEAD_LETTER.hash(), "c0aaf7e4b9c860190effeb3eee1e966080709190");
         assert_eq!(PUT_BACK.hash(), "426d81efd33b10b842b1a03ed1d446859337489b");
         assert_eq!(APPEND_BATCH.hash(), "8bcf700cfc45212b2da4b10bd2084d09540e0abf");

@@ -322,3 +322,29 @@ async fn an_id_of_the_callers_own_that_was_never_sent_is_not_in_doubt() {
     assert_eq!(append(&before).await.unwrap_err().code(), Code::Disconnected);
     assert!(proxy.commands_named("XADD").is_empty(), "nothing was sent");
 }
+
+/// The record is there, which is all that its writer asks; that the answer cannot be kept changes nothing.
+#[tokio::test]
+async fn a_sequenced_record_that_is_found_at_a_full_server_is_acknowledged() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        let proxy = Proxy::start(server.address());
+        let stream = connected(Options::new(&proxy.url()).unwrap()).await;
+        stream.append_sequenced([("k", "before")]).await.unwrap();
+        let mut plain = Plain::connect(&server);
+        let (before, connections) = (plain.xlen(KEY), proxy.connections());
+        proxy.black_hole(Direction::Replies);
+        let append = tokio::spawn(async move { stream.append_sequenced([("k", "1")]).await });
+        wait_until_async("it is there", async || Plain::connect(&server).xlen(KEY) == before + 1).await;
+        plain.command(["CONFIG", "SET", "maxmemory", "1"]);
+        proxy.close_all(Ending::Reset);
+        wait_until_async("it connects again", async || proxy.connections() > connections).await;
+        proxy.heal();
+        let id = append.await.unwrap().unwrap();
+        let entry_id = EntryId::from(id).to_string();
+        let found: Vec<(String, Vec<String>)> = plain.query(["XRANGE", KEY, &entry_id, &entry_id]);
+        assert_eq!(found, [(entry_id, ["id", id.as_str(), "k", "1"].map(str::to_owned).to_vec())]);
+        assert_eq!(plain.xlen(KEY), before + 1);
+    })
+    .await;
+}
