@@ -79,6 +79,7 @@ impl Lane {
         }
         loop {
             let commands = link.output();
+            commands.begin_pipeline();
             let before = commands.count();
             operation.prepare(&self.settings.minter)?;
             operation.commands(commands);
@@ -96,7 +97,7 @@ impl Lane {
                         let error = failure(&self.settings.endpoint, &error);
                         return match operation.cut(replies) {
                             Step::Done(answer) => with_cause(answer, &error),
-                            Step::Again | Step::Later(_) => Err(error),
+                            Step::Again | Step::Later(_) | Step::Wait(_) => Err(error),
                         };
                     }
                 }
@@ -108,7 +109,7 @@ impl Lane {
             };
             let answer = match step {
                 Step::Done(answer) => answer,
-                Step::Later(why) => Err(why),
+                Step::Later(why) | Step::Wait(why) => Err(why),
                 Step::Again => continue,
             };
             if demoted {

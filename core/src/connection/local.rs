@@ -315,13 +315,10 @@ impl Inner {
 
     /// Whether there is a connection, which is looked at where no thread uses it.
     fn is_connected(&self) -> bool {
-        let mut state = self.state();
-        let Some(dead) = state.connection.take_if(|connection| !connection.is_open()) else {
-            return state.before && state.cause.is_none();
-        };
-        drop(state);
-        self.broken(dead.left(), &hung_up(&self.settings));
-        false
+        // Whoever leads looks at the connection first.
+        drop(Lead::take(self));
+        let state = self.state();
+        state.before && state.cause.is_none()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -361,7 +361,7 @@ impl Driver {
                 }
                 if timer.is_none() {
                     let silence = (!flight.is_empty()).then(|| progress.give_up_at());
-                    let times = [line.next_deadline(), silence, line.paused_until()];
+                    let times = [line.next_deadline(), silence, line.goes_on_at()];
                     timer = times.into_iter().flatten().min();
                 }
             }
@@ -415,7 +415,7 @@ impl Driver {
             link.opened().demoted();
         } else if let Some(why) = settled.unavailable.clone() {
             pausing = Some(why);
-        } else if settled.served {
+        } else if settled.served && link.opened().is_current() {
             self.pauses.reset();
             self.reconnects.answered();
         }
@@ -424,12 +424,12 @@ impl Driver {
             let abandoned = line.settle(settled);
             // One pause for all that was refused together.
             match pausing.take() {
-                Some(why) if line.paused_until().is_none() => {
+                Some(why) if !line.is_paused() => {
                     line.pause(Instant::now() + self.pauses.wait(), why);
                 }
                 _ => {}
             }
-            paused = line.paused_until().is_some();
+            paused = line.goes_on_at().is_some();
             abandoned
         });
         paused

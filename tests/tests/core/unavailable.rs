@@ -5,7 +5,7 @@ use crate::{Bus, KEY, each, options};
 use echomq::{Client, Code, Error, EventId, Fields, Start, Stream, blocking};
 use echomq_tests::{Direction, Ending, Plain, Proxy, Server, wait_until_async};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Holds the server with a script that runs until it is killed, and waits until it says so.
 fn hold(server: &Server) -> std::thread::JoinHandle<()> {
@@ -122,6 +122,61 @@ async fn a_demoted_primary_is_left_by_every_connection_of_the_client() {
         let pending = async || pending_by(&mut plain, "g") == 0;
         wait_until_async("the acknowledgement to arrive where the entry was read", pending).await;
         assert!(client.status().connected && client.status().reconnects >= 1);
+    })
+    .await;
+}
+
+/// A failover that is not over yet: the address still leads to the replica, which serves readers well.
+#[tokio::test]
+async fn while_the_address_leads_to_a_replica_readers_bring_no_storm_of_connections() {
+    each(|kind| async move {
+        let (primary, server) = (Server::start(kind), Server::start(kind));
+        // Answers take a while, so that several pipelines are on their way.
+        let proxy = Proxy::start(server.address());
+        proxy.delay(Direction::Replies, Duration::from_millis(5));
+        let client = Client::connect(&options(&proxy.url())).await.unwrap();
+        let blocking = {
+            let options = options(&proxy.url());
+            tokio::task::spawn_blocking(move || blocking::Client::open(&options).unwrap()).await.unwrap()
+        };
+        client.stream("codemojex", "events").unwrap().append([("n", "before")]).await.unwrap();
+        server.replicate(&primary);
+        let until = Instant::now() + Duration::from_secs(2);
+        let stream = client.stream("codemojex", "events").unwrap();
+        // Whatever is on its way, there is always a newer read behind it.
+        let reader = tokio::spawn(async move {
+            let mut reads = Vec::new();
+            while Instant::now() < until {
+                let stream = stream.clone();
+                reads.push(tokio::spawn(async move { stream.read_last(1).all().await.map(drop) }));
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            for read in reads {
+                let _ = read.await.unwrap();
+            }
+        });
+        let threads = (0..4).map(|thread| {
+            let stream = blocking.stream("codemojex", "events").unwrap();
+            tokio::task::spawn_blocking(move || {
+                while Instant::now() < until {
+                    let _ = if thread == 0 {
+                        stream.append([("n", "lost")]).map(drop)
+                    } else {
+                        stream.read_last(1).try_for_each(|record| record.map(drop))
+                    };
+                }
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        let stream = client.stream("codemojex", "events").unwrap();
+        while Instant::now() < until {
+            let _ = stream.append([("n", "lost")]).await;
+        }
+        for reader in threads.into_iter().chain([reader]) {
+            reader.await.unwrap();
+        }
+        let (reconnects, blocked) = (client.status().reconnects, blocking.status().reconnects);
+        assert!((1..25).contains(&reconnects) && (1..25).contains(&blocked), "{reconnects} {blocked}");
     })
     .await;
 }

@@ -83,7 +83,7 @@ impl<'a> Lead<'a> {
             inner.on_line(|state| state.line.sent(outgoing));
             let commands = connection.output().count() - before;
             if commands == 0 {
-                let paused = inner.state().line.paused_until();
+                let paused = inner.state().line.goes_on_at();
                 let step = caller.left().min(BlockingSocket::STEP);
                 let until = paused.map(|until| until.saturating_duration_since(Instant::now()));
                 thread::sleep(until.unwrap_or_default().min(step));
@@ -128,11 +128,11 @@ impl<'a> Lead<'a> {
             match &settled.unavailable {
                 _ if settled.demoted => {}
                 // One pause for all that was refused together.
-                Some(why) if line.paused_until().is_none() => {
+                Some(why) if !line.is_paused() => {
                     line.pause(Instant::now() + pauses.wait(), why.clone());
                 }
                 Some(_) => {}
-                None if settled.served => {
+                None if settled.served && connection.opened().is_current() => {
                     pauses.reset();
                     reconnects.answered();
                 }
