@@ -241,7 +241,7 @@ impl Engine {
                     match read.operation.answered(vec![reply]) {
                         Step::Done(page) => break page,
                         Step::Again => continue,
-                        Step::Later(why) => break Err(why),
+                        Step::Later(why) | Step::Wait(why) => break Err(why),
                     }
                 }
             }

@@ -45,6 +45,8 @@ pub(crate) struct Line {
     node: Node,
     /// How many operations may be on their way at once: few, while one of them is suspected of breaking connections.
     window: usize,
+    /// The earliest instant at which something on the line is sent again that waits by itself.
+    waits_until: Option<Instant>,
     /// Nothing is sent before that instant, since the server cannot serve, for that reason.
     paused: Option<(Instant, Error)>,
     next: u64,
@@ -76,6 +78,7 @@ impl Line {
             recovering: false,
             node: Node::default(),
             window: usize::MAX,
+            waits_until: None,
             paused: None,
             next: node::FIRST + 1,
             weight: 0,
@@ -93,7 +96,7 @@ impl Line {
 
     /// Puts an operation at the end of the line.
     ///
-    /// Fails with `overloaded` where the line is full, and as [`Line::close`] was told where it is closed.
+    /// Fails with `overloaded` where the line is full and the operation counts, and as [`Line::close`] was told where it is closed.
     pub(crate) fn submit<O: Operation>(
         &mut self,
         operation: O,
@@ -102,7 +105,7 @@ impl Line {
         self.submit_as(operation, deadline).map(|(_, answer)| answer)
     }
 
-    /// Puts an operation at the end of the line, and answers the age by which [`Line::cancel`] knows it.
+    /// Puts an operation at the end of the line, as [`Line::submit`], and answers the age by which [`Line::cancel`] knows it.
     pub(crate) fn submit_as<O: Operation>(
         &mut self,
         operation: O,
@@ -110,7 +113,7 @@ impl Line {
     ) -> Result<(u64, Pending<O::Reply>)> {
         self.check_open()?;
         let (waiting, bound) = (self.weight, self.bounds.weight);
-        if waiting >= bound {
+        if operation.weight() > 0 && waiting >= bound {
             return Err(Error::new(
                 Code::Overloaded,
                 format!(
@@ -142,27 +145,34 @@ impl Line {
     /// Hands out what is to be sent next, about `max` commands, in its order.
     pub(crate) fn take(&mut self, max: Bounds) -> Vec<Entry> {
         let mut taken = Vec::new();
-        if self.paused_until().is_some() || self.recovering && !self.flight.is_empty() {
+        if self.is_paused() || self.recovering && !self.flight.is_empty() {
             return taken;
         }
         let most = self.window.saturating_sub(self.flight.len());
         if most > 0 {
             taken.extend(self.node.question());
         }
-        let asked = taken.len();
+        let (asked, mut size) = (taken.len(), Bounds { weight: 0, bytes: 0 });
+        let mut take = |taken: &mut Vec<Entry>, entry: Entry| {
+            size.weight += entry.weight;
+            size.bytes += entry.bytes;
+            taken.push(entry);
+            taken.len() < most && size.weight < max.weight && size.bytes < max.bytes
+        };
         if self.recovering && asked < most {
-            let lost = self.again.extract_if(.., |_, entry| entry.lost).map(|(_, entry)| entry);
-            taken.extend(lost.take(most - asked));
+            // What has no id yet is in no doubt, and goes on once there is a node.
+            let node = &self.node;
+            let mut lost = self.again.extract_if(.., |_, entry| entry.lost && !waits_for(node, entry));
+            while let Some((_, entry)) = lost.next()
+                && take(&mut taken, entry)
+            {}
+            drop(lost);
             self.recovering = taken.len() > asked;
         }
-        if !self.recovering {
-            let (mut commands, mut bytes) = (0, 0);
-            while commands < max.weight && bytes < max.bytes && taken.len() < most {
-                let Some(entry) = self.next() else { break };
-                commands += entry.weight;
-                bytes += entry.bytes;
-                taken.push(entry);
-            }
+        if !self.recovering && taken.len() < most {
+            while let Some(entry) = self.next()
+                && take(&mut taken, entry)
+            {}
         }
         if taken.is_empty() && self.has_release() {
             taken.extend(self.node.release());
@@ -176,16 +186,20 @@ impl Line {
     /// What mints waits for the lease, and what stands behind it waits with it: for the answer of the server's. Where that was
     /// to ask again later, only what mints waits.
     fn next(&mut self) -> Option<Entry> {
-        let goes = |entry: &Entry| !self.node.is_held() || !entry.task.mints();
+        let goes = |entry: &Entry| !waits_for(&self.node, entry);
         let passes = self.node.is_passed();
-        let age = match passes {
-            true => self.again.values().find(|entry| goes(entry)),
-            false => self.again.values().next().filter(|entry| goes(entry)),
+        let mut again = self.again.values().filter(|entry| entry.waits_until.is_none());
+        let (entry, is_next) = match passes {
+            true => (again.find(|entry| goes(entry)), true),
+            false => {
+                let first = again.next();
+                (first.filter(|entry| goes(entry)), first.is_none())
+            }
         };
-        if let Some(age) = age.map(|entry| entry.age) {
+        if let Some(age) = entry.map(|entry| entry.age) {
             return self.again.remove(&age);
         }
-        if !self.again.is_empty() && !passes {
+        if !is_next {
             return None;
         }
         let place = match passes {
@@ -253,6 +267,7 @@ impl Line {
         self.release(&ended);
         let mut abandoned = self.node_answered();
         for entry in again {
+            self.waits_until = self.waits_until.into_iter().chain(entry.waits_until).min();
             match &self.given_up {
                 Some(why) => abandoned.0.push((entry, why.clone())),
                 None => drop(self.again.insert(entry.age, entry)),
@@ -317,21 +332,32 @@ impl Line {
         self.paused = Some((until, why));
     }
 
-    /// When sending goes on, while it is paused.
-    pub(crate) fn paused_until(&self) -> Option<Instant> {
-        self.paused.as_ref().map(|(until, _)| *until)
+    /// Whether nothing is sent, since the server cannot serve.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused.is_some()
     }
 
-    /// Goes on with sending where the pause is over.
+    /// When sending goes on, of all or of what waits by itself.
+    pub(crate) fn goes_on_at(&self) -> Option<Instant> {
+        let paused = self.paused.as_ref().map(|(until, _)| *until);
+        paused.into_iter().chain(self.waits_until).min()
+    }
+
+    /// Goes on with sending where a pause is over.
     pub(crate) fn resume(&mut self, now: Instant) {
         self.paused.take_if(|(until, _)| *until <= now);
+        if self.waits_until.take_if(|until| *until <= now).is_some() {
+            for entry in self.again.values_mut() {
+                entry.waits_until.take_if(|until| *until <= now);
+            }
+            self.waits_until = self.again.values().filter_map(|entry| entry.waits_until).min();
+        }
     }
 
     /// Whether something is to be sent now.
     pub(crate) fn has_work(&self) -> bool {
         let mut entries = self.again.values().chain(&self.fresh).filter(|entry| entry.age != node::FIRST);
-        let held = |entry: &Entry| self.node.is_held() && entry.task.mints();
-        let waits = entries.next().is_some_and(|entry| self.recovering || !held(entry));
+        let waits = entries.next().is_some_and(|entry| self.recovering || !waits_for(&self.node, entry));
         let blocked = self.recovering && !self.flight.is_empty();
         waits && !blocked
     }
@@ -446,6 +472,11 @@ impl Line {
             .task
             .owner()
     }
+}
+
+/// Whether an id is to be made for it, and there is no node to make it with.
+fn waits_for(node: &Node, entry: &Entry) -> bool {
+    node.is_held() && entry.task.mints()
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub enum Step<T> {
     Again,
     /// The server cannot serve now, for this reason, and has not applied what was asked: ask again after a pause.
     Later(Error),
+    /// Ask again after a pause, for this reason, which is no other operation's: those go on.
+    Wait(Error),
 }
 
 impl<T> Step<T> {
@@ -44,6 +46,7 @@ impl<T> Step<T> {
             Self::Done(answer) => next(answer),
             Self::Again => Step::Again,
             Self::Later(why) => Step::Later(why),
+            Self::Wait(why) => Step::Wait(why),
         }
     }
 }

@@ -247,8 +247,9 @@ impl Appending {
         }
     }
 
+    /// The answer is lost. A record that certainly was not written has none.
     pub(crate) fn lost(&mut self) {
-        if self.question == Question::Append {
+        if self.sent && self.question == Question::Append {
             self.question = Question::Lost;
         }
     }

@@ -45,6 +45,12 @@ impl AppendBatch {
         done.collect()
     }
 
+    /// How many records have their result.
+    #[cfg(test)]
+    pub(crate) fn records_ended(&self) -> usize {
+        self.records.iter().filter(|slot| matches!(slot, Slot::Done(_))).count()
+    }
+
     fn open(&mut self) -> impl Iterator<Item = &mut Appending> {
         self.records.iter_mut().filter_map(|slot| match slot {
             Slot::Open(record) => Some(record),
@@ -80,7 +86,8 @@ impl Operation for AppendBatch {
     type Reply = Vec<Result<EventId>>;
 
     fn prepare(&mut self, minter: &Minter) -> Result<()> {
-        let sent: Vec<bool> = self.open().map(|record| record.is_sent()).collect();
+        let is_sent = |slot: &Slot| matches!(slot, Slot::Open(record) if record.is_sent());
+        let sent: Vec<bool> = self.records.iter().map(is_sent).collect();
         let first_time = !sent.contains(&true);
         let mut waits = None;
         for slot in &mut self.records {
@@ -97,7 +104,13 @@ impl Operation for AppendBatch {
             }
         }
         if let Some(error) = waits {
-            self.open().zip(sent).filter(|(_, sent)| !sent).for_each(|(record, _)| record.forget());
+            for (slot, sent) in self.records.iter_mut().zip(sent) {
+                if let Slot::Open(record) = slot
+                    && !sent
+                {
+                    record.forget();
+                }
+            }
             return Err(error);
         }
         // A batch of which nothing is left would send nothing and wait for ever.

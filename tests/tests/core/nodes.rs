@@ -450,6 +450,28 @@ async fn a_full_server_gives_leases_and_renews_them() {
     .await;
 }
 
+/// The clocks were wrong: every node was minted with far ahead, and nobody holds any.
+#[tokio::test]
+async fn where_every_floor_is_far_ahead_a_call_ends_with_the_reason_and_others_go_on() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        let mut plain = Plain::connect(&server);
+        let far = (server_ms(&mut plain) + 3_600_000).to_string();
+        for node in 0..1023 {
+            let _: i64 = plain.query(["HSET", FLOORS, &node.to_string(), &far]);
+        }
+        let (client, stream) = connect(&unnumbered(&server)).await;
+        for _ in 0..3 {
+            let (append, ping) = tokio::join!(stream.append([("k", "v")]), client.command(["ECHO", "mine"]));
+            let error = append.unwrap_err();
+            assert_eq!(error.code(), Code::NodeLeaseLost, "{error}");
+            assert!(error.message().contains("max_clock_ahead"), "{error}");
+            assert_eq!(ping.unwrap(), echomq::Reply::Bytes(b"mine".to_vec()));
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_key_of_another_type_is_an_error_and_nothing_is_written() {
     each(|kind| async move {

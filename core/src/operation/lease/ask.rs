@@ -127,7 +127,11 @@ impl Hold {
     }
 
     fn ask_who(&mut self, why: Why, members: Vec<String>) -> Step<()> {
-        self.refused = Some(Refused { why, members });
+        let refused = Refused { why, members };
+        if refused.members.is_empty() {
+            return self.who(refused, Vec::new());
+        }
+        self.refused = Some(refused);
         Step::Again
     }
 
@@ -141,6 +145,12 @@ impl Hold {
         let terms = &self.lease.terms;
         let node = terms.node.or(self.lease.state().node).unwrap_or_default();
         match refused.why {
+            Why::Full if holders.is_empty() => Step::Done(Err(Error::new(
+                Code::NodeLeaseLost,
+                "no node id can be leased: nobody holds one, but with each of them ids were made of instants further ahead of \
+                 the server's clock than `max_clock_ahead`; the clocks of the hosts or of the server have been wrong",
+            )
+            .about(NODES_KEY))),
             Why::Full => Step::Done(Err(Error::new(
                 Code::NodeLeaseLost,
                 format!(
@@ -162,7 +172,7 @@ impl Hold {
                 match terms.on_conflict {
                     OnNodeConflict::Wait => {
                         self.lease.waits_for(true, Some(error.clone()));
-                        Step::Later(error)
+                        Step::Wait(error)
                     }
                     _ => Step::Done(Err(error)),
                 }

@@ -175,7 +175,7 @@ fn a_conflict_is_told_once_and_minting_goes_on_where_the_option_says_so() {
         let mut question = bench.ask();
         assert!(matches!(bench.answer(&mut question, &[taken]), Step::Again));
         match bench.answer(&mut question, &[who]) {
-            Step::Later(error) if waits => assert_eq!(bench.lease.refusal(), Some(error)),
+            Step::Wait(error) if waits => assert_eq!(bench.lease.refusal(), Some(error)),
             Step::Done(Err(error)) if !waits => assert_eq!(error.code(), Code::NodeConflict),
             other => panic!("{other:?}"),
         }
@@ -230,4 +230,16 @@ fn clients_of_one_process_hold_a_given_node_under_one_token() {
     ] {
         assert_ne!(first, other);
     }
+}
+
+#[test]
+fn where_no_node_is_free_and_none_is_held_the_question_ends_at_once() {
+    let bench = Bench::new(None, OnNodeConflict::Warn, Clock::system());
+    let mut question = bench.ask();
+    question.prepare(&bench.minter).unwrap();
+    let Step::Done(Err(error)) = bench.answer(&mut question, &["*1\r\n$4\r\nfull\r\n"]) else {
+        panic!("nothing more is to be asked")
+    };
+    assert_eq!(error.code(), Code::NodeLeaseLost);
+    assert!(error.message().contains("max_clock_ahead"), "{error}");
 }

@@ -12,7 +12,7 @@ use redis::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An operation on the line.
 pub(crate) struct Entry {
@@ -30,6 +30,8 @@ pub(crate) struct Entry {
     sent: u64,
     /// Why the server could not serve it when it was sent last.
     pub(super) refused: Option<Error>,
+    /// It is sent again after that instant; the others go on.
+    pub(super) waits_until: Option<Instant>,
     pub(super) task: Box<dyn Task>,
 }
 
@@ -52,6 +54,7 @@ impl Entry {
             breaks: 0,
             sent: 0,
             refused: None,
+            waits_until: None,
             task,
         }
     }
@@ -128,6 +131,7 @@ impl Outgoing {
 
     /// Makes ids and adds commands, in the order of the entries.
     pub(crate) fn prepare(entries: Vec<Entry>, minter: &Minter, commands: &mut Packed) -> Self {
+        commands.begin_pipeline();
         let flights = Vec::with_capacity(entries.len());
         let mut outgoing = Self { flights, held: Vec::new(), ended: Ended::default() };
         for mut entry in entries {
@@ -140,6 +144,7 @@ impl Outgoing {
                 Sending::Sent => {
                     entry.asking = std::mem::take(&mut entry.lost);
                     let expected = commands.count() - before;
+                    debug_assert!(expected > 0, "what sends nothing gets no answer");
                     let replies = Vec::with_capacity(expected);
                     outgoing.flights.push(Flight { entry: Some(entry), replies, expected, begins });
                 }
@@ -168,6 +173,9 @@ pub(crate) struct Answered {
 /// How often the connection may break under the commands of an operation, the last time with nothing else on its way.
 const BREAKS: u32 = 3;
 
+/// The pause of an operation that asks again by itself.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// What an entry does after its answers, or after the loss of them.
 pub(super) enum After {
     Ended,
@@ -175,6 +183,8 @@ pub(super) enum After {
     Again,
     /// It has to ask again, once the server can serve.
     Later(Error),
+    /// It has to ask again after a pause of its own.
+    Wait(Error),
 }
 
 /// Entries whose answers were read.
@@ -213,6 +223,11 @@ impl Settled {
                 let why = still_unavailable(why);
                 entry.refused = Some(why.clone());
                 self.unavailable = Some(why);
+                self.again.push(entry);
+            }
+            After::Wait(why) => {
+                entry.refused = Some(why);
+                entry.waits_until = Some(Instant::now() + PAUSE);
                 self.again.push(entry);
             }
         }
@@ -261,12 +276,13 @@ impl Lost {
             commands.clear(SCRATCH);
             entry.task.commands(&mut commands);
             entry.broke(&commands);
+            let in_doubt = entry.asking || !entry.task.asks_time();
             let mut after = entry.task.cut(replies, &self.why);
             if self.alone && entry.breaks >= BREAKS && !matches!(after, After::Ended) {
                 entry.task.abandon(broke_each_time(entry.breaks, &self.why));
                 after = After::Ended;
             }
-            entry.lost = !matches!(after, After::Ended);
+            entry.lost = in_doubt && !matches!(after, After::Ended);
             settled.put(entry, after);
         }
         for mut entry in self.unsent {
@@ -294,6 +310,8 @@ pub(super) trait Task: Send {
     fn mints(&self) -> bool;
     /// Adds its commands as they were sent last.
     fn commands(&self, commands: &mut Packed);
+    /// Whether the server was asked for its time instead of what it is there for.
+    fn asks_time(&self) -> bool;
     /// Reads its answers.
     fn answered(&mut self, replies: Vec<Value>) -> After;
     /// Its further answers will not come.
@@ -332,6 +350,7 @@ impl<O: Operation> Running<O> {
         match step {
             Step::Again => After::Again,
             Step::Later(why) => After::Later(why),
+            Step::Wait(why) => After::Wait(why),
             Step::Done(answer) => {
                 self.end(answer);
                 After::Ended
@@ -365,7 +384,15 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn commands(&self, commands: &mut Packed) {
-        self.operation.commands(commands);
+        if self.asks_time() {
+            commands.command(1).arg("TIME");
+        } else {
+            self.operation.commands(commands);
+        }
+    }
+
+    fn asks_time(&self) -> bool {
+        matches!(self.time, Time::Asked(..))
     }
 
     fn mints(&self) -> bool {
@@ -393,7 +420,7 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn cut(&mut self, replies: Vec<Value>, why: &Error) -> After {
-        if matches!(self.time, Time::Asked(..)) {
+        if self.asks_time() {
             // Nothing of its own was on its way.
             self.time = Time::NotAsked;
             return After::Again;
@@ -403,7 +430,7 @@ impl<O: Operation> Task for Running<O> {
     }
 
     fn unsent(&mut self) {
-        if matches!(self.time, Time::Asked(..)) {
+        if self.asks_time() {
             self.time = Time::NotAsked;
             return;
         }
