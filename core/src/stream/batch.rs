@@ -47,7 +47,7 @@ impl AppendBatch {
 
     /// How many records have their result.
     #[cfg(test)]
-    pub(crate) fn records_ended(&self) -> usize {
+    pub(crate) fn ended(&self) -> usize {
         self.records.iter().filter(|slot| matches!(slot, Slot::Done(_))).count()
     }
 

@@ -147,4 +147,6 @@ impl Keys {
 }
 
 #[cfg(test)]
+mod break_tests;
+#[cfg(test)]
 mod tests;
