@@ -15,9 +15,10 @@
   ARGV[7]  0 or 1  acquire of a given node: 1 registers beside another live owner
   ARGV[8]  host    ARGV[9]  process    ARGV[10]  client name
 
-  RETURNS  held, node, ms from (nothing at or before it may be minted), ms limit (nothing after it), another live member or ''
+  RETURNS  held, node, ms from (nothing at or before it may be minted), ms limit (nothing after it; empty where ARGV[5] is),
+                             another live member or ''
            taken, member     the node asked for has another live owner
-           full, member…     no node is free; the first three members
+           full, member…     no node is free; the first three members, or none where all floors are too far ahead
            gone              renew: there is no such lease, and none was made
            released
 ]]

@@ -66,7 +66,7 @@ codes! {
     WrongType = "wrong_type",
     /// The consumer group does not exist.
     NoGroup = "no_group",
-    /// There is no connection to the server; the request was not sent.
+    /// There is no connection to the server; nothing was changed by the request.
     Disconnected = "disconnected",
     /// The answer did not come in time; nothing was changed by the request.
     Timeout = "timeout",

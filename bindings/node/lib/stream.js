@@ -140,9 +140,9 @@ class Stream {
    * The record is written once or reported, never twice: where the connection breaks before the answer came, the client
    * connects again and looks the id up.
    *
-   * Fails with `reserved_field` for a field named `id`, `too_large`, `invalid_option` without a node id, `clock_ahead`
-   * and `nonmonotonic`, and with `unknown_outcome`, with the id, when nobody could say by the deadline whether the record
-   * is there.
+   * Fails with `reserved_field` for a field named `id`, `too_large`, `node_lease_lost` where no node id can be leased,
+   * `clock_ahead` and `nonmonotonic`, and with `unknown_outcome`, with the id, when nobody could say by the deadline
+   * whether the record is there.
    *
    * ```js
    * const id = await stream.append({ kind: 'guessed', player: 'PLR0NgWEfAEJfs' });
@@ -204,10 +204,11 @@ class Stream {
    * The server decides in one step: the id is this client's own where that is above the stream's top, and else one of the
    * queue's sequencer. So no writer is refused, however late its clock or far its machine, and each one's own order is kept.
    *
-   * Fails with `reserved_field`, `too_large`, `invalid_option` without a node id, `clock_ahead` when this host's clock is
-   * more than a minute ahead of the server's, and `stream_ahead` when the stream's top or the sequencer is; then nothing is
-   * written. Where the connection breaks before the answer came and the id made here is not there, it fails with
-   * `unknown_outcome` and that id: the record may stand above it.
+   * Fails with `reserved_field`, `too_large`, `node_lease_lost` where no node id can be leased, `clock_ahead` when this
+   * host's clock is more than a minute ahead of the server's, and `stream_ahead` when the stream's top or the sequencer is;
+   * then nothing is written. Where the connection breaks before the answer came, the same question is asked again, and the
+   * record is written once. `unknown_outcome`, with the id made here, is left for a deadline that passes, and for a record
+   * that may have been written and removed meanwhile.
    *
    * ```js
    * const id = await stream.appendSequenced({ kind: 'guessed', player: 'PLR0NgWEfAEJfs' });

@@ -53,7 +53,7 @@ impl Stream {
     /// Appends one record and answers its branded id.
     ///
     /// The record is written once or reported, never twice. Fails with ``ReservedFieldError`` for a field named ``id``,
-    /// ``TooLargeError``, ``InvalidOptionError`` without a node id, ``ClockAheadError`` and ``NonmonotonicError``, and
+    /// ``TooLargeError``, ``NodeLeaseLostError`` where no node id can be leased, ``ClockAheadError`` and ``NonmonotonicError``, and
     /// with ``UnknownOutcomeError``, which has the id, when nobody could say by the deadline whether the record is there.
     /// The same may be true after ``KeyboardInterrupt``.
     fn append<'py>(&self, fields: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {

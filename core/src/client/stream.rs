@@ -88,10 +88,10 @@ impl<D: Door> Stream<D> {
     /// The record is written once or reported, never twice: where the connection breaks before the answer came, the client
     /// connects again and looks the id up.
     ///
-    /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], [`Code::InvalidOption`] without a
-    /// node id, [`Code::ClockAhead`] and [`Code::NonMonotonic`], with [`Code::NodeConflict`] when another process wrote
-    /// another record under the same id, and with [`Code::UnknownOutcome`], with the id, when nobody can say whether the record
-    /// was written.
+    /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], [`Code::NodeLeaseLost`] where no node id
+    /// can be leased, [`Code::ClockAhead`] and [`Code::NonMonotonic`], with [`Code::NodeConflict`] when another process holds the
+    /// node id that was given or wrote another record under the same id, and with [`Code::UnknownOutcome`], with the id, when
+    /// nobody can say whether the record was written.
     ///
     /// # Cancel safety
     ///
@@ -205,7 +205,7 @@ impl<D: Door> Stream<D> {
     /// stream, and a call made after the answer of another gets the greater id.
     ///
     /// Fails with [`Code::ReservedField`] for a field named `id`, [`Code::TooLarge`], also for more than 3 499 fields,
-    /// [`Code::InvalidOption`] without a node id, [`Code::ClockAhead`] when this host's clock is more than a minute ahead of
+    /// [`Code::NodeLeaseLost`] where no node id can be leased, [`Code::ClockAhead`] when this host's clock is more than a minute ahead of
     /// the server's, and [`Code::StreamAhead`] when the stream's top or the sequencer is; nothing was written then. Where the
     /// connection breaks before the answer came, the client connects again and asks the same question again, which gets the same
     /// answer: the record is written once. [`Code::UnknownOutcome`], with the id made here, is left for a deadline that passes,

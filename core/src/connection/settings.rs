@@ -69,7 +69,7 @@ pub struct Settings {
     pub(crate) max_record_bytes: usize,
     pub(crate) max_in_flight: usize,
     pub(crate) max_in_flight_bytes: usize,
-    /// Whether the server was found to be no primary any more.
+    /// How often a connection of the client's found that its server is no primary any more: those opened before are left.
     pub(crate) demotions: Demotions,
 }
 

@@ -199,7 +199,7 @@ impl Lease {
         self.terms.time.as_nanos() as u64 / 6
     }
 
-    /// Whether a node was ever leased or asked for, and not given back.
+    /// Whether there is a node to mint with, or was until the lease ran out: neither given back nor gone.
     pub(crate) fn is_held(&self) -> bool {
         let state = self.state();
         !state.released && (state.node.is_some() || state.unregistered)
@@ -212,7 +212,7 @@ impl Lease {
         }
     }
 
-    /// The lease's time, in milliseconds.
+    /// How long a lease holds.
     pub(crate) fn time(&self) -> Duration {
         self.terms.time
     }
@@ -238,7 +238,9 @@ impl Lease {
                 told_conflict: state.told_conflict.take(),
                 ..State::default()
             };
-            let from = new.then_some((answer.node, answer.from));
+            // A clock that stands still is to be minted with as it stands.
+            let floor = if self.minter.next_ms().is_some() { answer.from } else { 0 };
+            let from = new.then_some((answer.node, floor));
             self.minter.permit(from, answer.limit, Some(until));
         }
         self.count();

@@ -190,7 +190,7 @@ impl Minter {
         self.max_ahead_ms
     }
 
-    /// The instant of the next id; nothing where the clock stands still, which leaves no floor to whoever has the node next.
+    /// The least instant that the next id may have, in Unix milliseconds; nothing where the clock stands still, which leaves no floor to whoever has the node next.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.clock.standing_at().is_none().then(|| self.clock.now().max(self.cell.last_ms()))
     }

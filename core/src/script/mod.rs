@@ -101,7 +101,7 @@ mod tests {
     /// A changed script is another script: its hash changes with intent.
     #[test]
     fn every_hash_is_pinned() {
-        assert_eq!(NODE_LEASE.hash(), "e66925752ff643169eeca0c66048b28840fe9eb7");
+        assert_eq!(NODE_LEASE.hash(), "255cae61e58e561df55e591389ab2af1a05fd238");
         assert_eq!(UPDATE_PROGRESS.hash(), "2663f1a22343fc6abf4ec37253564be01fc2d1da");
         assert_eq!(REMOVE_CONSUMERS.hash(), "8515613aa7c4d8e4f9511e38a3f04ae725b015a3");
         assert_eq!(APPEND_SEQUENCED.hash(), "2a14a34edd9fb8f3f308c053cdbade4bd704e959");

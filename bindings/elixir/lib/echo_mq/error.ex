@@ -42,7 +42,7 @@ defmodule EchoMQ.Error do
     * `:unknown_outcome` - the request was sent and its answer never came: it may or may not have been applied
     * `:wrong_type` - the key holds a value of another type
     * `:no_group` - the consumer group does not exist
-    * `:disconnected` - there is no connection to the server; the request was not sent
+    * `:disconnected` - there is no connection to the server; nothing was changed by the request
     * `:timeout` - the answer did not come in time; nothing was changed by the request
     * `:overloaded` - too many requests wait already; this one was not taken
     * `:out_of_memory` - the server is out of memory and refused to write

@@ -152,7 +152,7 @@ fn the_limit_holds_back_a_clock_that_runs_ahead_of_it() {
 #[test]
 fn a_standing_clock_asks_for_no_floor_and_keeps_to_none() {
     let bench = Bench::new(Some(3), OnNodeConflict::Warn, Clock::standing(T));
-    assert!(matches!(bench.answer(&mut bench.ask(), &[&held(3, 0, "", "")]), Step::Done(Ok(()))));
+    assert!(matches!(bench.answer(&mut bench.ask(), &[&held(3, T + TTL, "", "")]), Step::Done(Ok(()))));
     let snowflake = bench.mint().unwrap().snowflake();
     assert_eq!((snowflake.unix_ms(), snowflake.node(), snowflake.sequence()), (T, 3, 0));
 }
