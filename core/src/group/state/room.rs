@@ -70,15 +70,16 @@ impl State {
         self.reading -= size;
     }
 
-    /// Whether anything can be fetched: by a reader, and by the scan where there is something that waits for it.
-    pub(super) fn rooms(&self) -> [bool; 2] {
-        [self.room() > 0 || self.read_size() > 0, self.scan.waits() && self.scan_room() > 0]
+    /// For each that waits for room, whether it has some: a read of new entries, one of entries that were delivered before,
+    /// and the scan where there is something that waits for it.
+    pub(super) fn rooms(&self) -> [bool; 3] {
+        let scan = self.scan.waits() && self.scan_room() > 0;
+        [self.read_size() > 0, self.redelivery_room() > 0, scan]
     }
 
-    /// Whether there is room now for what had none before.
-    pub(super) fn has_room_again(&self, [read, scan]: [bool; 2]) -> bool {
-        let [reads, scans] = self.rooms();
-        (!read && reads) || (!scan && scans)
+    /// Whether there is room now for one that had none before.
+    pub(super) fn has_room_again(&self, before: [bool; 3]) -> bool {
+        before.iter().zip(self.rooms()).any(|(had, has)| has && !had)
     }
 
     /// How many entries to fetch now that were delivered before.
@@ -97,7 +98,7 @@ impl State {
     }
 
     /// How many entries a scan may bring.
-    fn scan_room(&self) -> usize {
+    pub(super) fn scan_room(&self) -> usize {
         if self.paused || self.phase != Phase::Running {
             return 0;
         }

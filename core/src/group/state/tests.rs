@@ -83,6 +83,28 @@ fn a_batch_that_waits_for_more_gets_room() {
     assert_eq!(state.begin_read(), Some(1));
 }
 
+#[test]
+fn a_taker_that_makes_room_for_a_read_alone_wakes_the_engine() {
+    for wanted in [0, 2] {
+        let mut state = state(|options| options.count(2));
+        state.want(wanted);
+        state.take_attention();
+        let size = state.begin_read().unwrap();
+        state.end_read(size);
+        state.put([entry(0, "")]);
+        if wanted > 0 {
+            // The batch that waits for two has room for the second.
+            assert_eq!(state.begin_read(), Some(1));
+            state.end_read(1);
+            state.put([entry(1, "")]);
+        }
+        assert_eq!(state.begin_read(), None, "{wanted}");
+        let wakes = state.take(Taker::Anyone, 1).unwrap().1;
+        assert!(wakes && state.take_attention(), "{wanted}");
+        assert_eq!(state.begin_read(), Some(1), "{wanted}");
+    }
+}
+
 /// An entry of about so many bytes.
 fn large(seq: u64, bytes: usize) -> (Record, u64) {
     entry(seq, &"x".repeat(bytes))
@@ -353,7 +375,107 @@ fn what_was_not_begun_goes_back_to_the_front() {
     assert!(!state.return_unused(vec![entry(1, "a")]), "it goes back to the group instead");
 }
 
+/// For each that waits on a state, whether it would go on: a read, a drain, a scan, and whoever takes.
+fn would_go_on(state: &State) -> Vec<bool> {
+    let takers = [Taker::Anyone, Taker::Worker(0), Taker::Worker(1)].map(|taker| state.is_ready(taker));
+    let engine =
+        [state.read_size() > 0, state.redelivery_room() > 0, state.scan.waits() && state.scan_room() > 0];
+    engine.into_iter().chain(takers).collect()
+}
+
 proptest! {
+    /// Whatever is fetched, taken and settled in whatever order: a step by which somebody who waits would go on, and which
+    /// does not wake everyone in any case, says that they are to be woken.
+    #[test]
+    fn whoever_could_go_on_is_woken(
+        (count, page_bytes) in (1..8_usize, 1..5_usize),
+        (counted, ordered) in any::<(bool, bool)>(),
+        steps in prop::collection::vec((0..11_u8, 0..3_usize, 1..4_usize), 1..200),
+    ) {
+        let mut state = state(|options| {
+            let options = options.count(count).page_bytes(page_bytes * 200).concurrency(2);
+            let options = if counted { options.max_attempts(3) } else { options };
+            if ordered { options.order_by("k") } else { options }
+        });
+        let (mut reads, mut next, now) = (VecDeque::new(), 0, Instant::now());
+        let mut hands: Vec<u64> = Vec::new();
+        for (step, which, many) in steps {
+            let (before, taker) = (would_go_on(&state), [Taker::Anyone, Taker::Worker(0), Taker::Worker(1)][which]);
+            state.take_attention();
+            let mut came = |state: &mut State, entries: usize, attempts| {
+                let first = next;
+                next += entries as u64;
+                state.page_came(entries, entries * 100);
+                state.put((first..next).map(|seq| (entry(seq, &(seq % 3).to_string()).0, attempts)));
+            };
+            let woken = match step {
+                0 => {
+                    reads.extend(state.begin_read());
+                    true
+                }
+                1 => {
+                    if let Some(read) = reads.pop_front() {
+                        state.end_read(read);
+                        came(&mut state, many.min(read), 1);
+                    }
+                    true
+                }
+                2 => {
+                    let room = state.redelivery_room();
+                    came(&mut state, many.min(room), 2);
+                    true
+                }
+                3 => {
+                    if let Some((cursor, room)) = state.begin_scan(now, which == 0) {
+                        came(&mut state, many.min(room), 2);
+                        state.scan_ended(Some((cursor, many.min(room), room)));
+                    }
+                    true
+                }
+                4 => {
+                    state.want(if which == 0 { 0 } else { many });
+                    true
+                }
+                5 => {
+                    state.call_back(EntryId::new(1, next), now);
+                    true
+                }
+                6 => {
+                    let sent = state.take_acknowledgements();
+                    if !sent.is_empty() {
+                        state.acknowledged(sent, Ok(()), now);
+                    }
+                    true
+                }
+                7 => {
+                    state.ask(taker);
+                    state.take_attention()
+                }
+                8 | 9 => match state.take(taker, many) {
+                    Some((Taken::Entries(entries), wake)) => {
+                        hands.extend(entries.iter().map(|entry| entry.record.entry_id().seq()));
+                        wake
+                    }
+                    _ => false,
+                },
+                _ if hands.is_empty() => false,
+                _ => {
+                    let seq = hands.swap_remove(which % hands.len());
+                    let settled = state.settle(&ids(&[seq]), many > 1, now);
+                    if !settled.acknowledge.is_empty() {
+                        state.acknowledged(settled.acknowledge, Ok(()), now);
+                        // Its answer wakes everyone.
+                        continue;
+                    }
+                    settled.wake
+                }
+            };
+            let after = would_go_on(&state);
+            let goes_on = before.iter().zip(&after).any(|(before, after)| *after && !before);
+            prop_assert!(woken || !goes_on, "step {step}: {before:?}, then {after:?}");
+        }
+    }
+
     /// Workers take and settle in any order: the entries of one value are begun in their order, and by one worker at a
     /// time; nothing is handed out twice, and nothing is forgotten.
     #[test]
