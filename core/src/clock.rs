@@ -118,8 +118,13 @@ impl Wall {
 
 /// The end of a time that begins now; of one beyond a century, the end of a century.
 pub(crate) fn deadline(within: Duration) -> Instant {
+    end_of(Instant::now(), within)
+}
+
+/// The end of a time that begins at an instant; of one beyond a century, the end of a century.
+pub(crate) fn end_of(begin: Instant, within: Duration) -> Instant {
     const CENTURY: Duration = Duration::from_secs(36_525 * 24 * 3_600);
-    Instant::now() + within.min(CENTURY)
+    begin + within.min(CENTURY)
 }
 
 /// An instant as a reader gives it: milliseconds since 1970, finer parts cut towards the past

@@ -4,6 +4,7 @@
 //! network is no silence. Nor does the silence of a connection end one call: a call ends by its own deadline or by its
 //! caller's interrupt, and the connection goes on for the others.
 
+use crate::clock::end_of;
 use std::time::{Duration, Instant};
 
 /// What one connection shows of its life.
@@ -39,7 +40,7 @@ impl Progress {
     /// Something was asked, which the server answers after `wait` at the earliest. To be told where nothing else is on
     /// its way: silence that was rightful does not count.
     pub(crate) fn asked(&mut self, now: Instant, wait: Duration) {
-        self.since = self.since.max(now.checked_add(wait).unwrap_or(self.since));
+        self.since = self.since.max(end_of(now, wait));
     }
 
     /// Bytes came, or left where there had been no room for them.
@@ -49,7 +50,7 @@ impl Progress {
 
     /// When the connection is given up if nothing is heard until then.
     pub(crate) fn give_up_at(&self) -> Instant {
-        self.since.checked_add(self.patience).unwrap_or(self.since)
+        end_of(self.since, self.patience)
     }
 
     /// What to do while an answer is missing.
@@ -63,6 +64,7 @@ impl Progress {
 mod tests {
     use super::*;
 
+    const HOUR: Duration = Duration::from_secs(3_600);
     const S: Duration = Duration::from_secs(1);
 
     #[test]
@@ -89,6 +91,22 @@ mod tests {
         assert_eq!(progress.give_up_at(), begin + 35 * S);
         progress.sign_of_life(begin + 34 * S);
         assert_eq!(progress.give_up_at(), begin + 39 * S);
+    }
+
+    #[test]
+    fn a_time_that_no_instant_ends_is_waited_for_all_the_same() {
+        let begin = Instant::now();
+        let mut progress = Progress::new(5 * S, begin);
+        progress.asked(begin, Duration::MAX);
+        assert_eq!(progress.verdict(begin + HOUR), Verdict::Wait(progress.give_up_at()));
+        assert!(progress.give_up_at() > begin + 24 * 365 * HOUR);
+        for patience in [Duration::MAX, Progress::patience_for(Duration::MAX)] {
+            let mut progress = Progress::new(patience, begin);
+            assert!(matches!(progress.verdict(begin + HOUR), Verdict::Wait(_)));
+            progress.asked(begin, Duration::MAX);
+            progress.sign_of_life(begin + HOUR);
+            assert!(matches!(progress.verdict(begin + 2 * HOUR), Verdict::Wait(_)));
+        }
     }
 
     #[test]
