@@ -7,8 +7,10 @@ use crate::operation::monitor::Monitor;
 use crate::process::Origin;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle as Runtime;
+use tokio::time::sleep_until;
 
 /// How many notices wait for whoever takes them.
 const KEPT: usize = 1_024;
@@ -174,24 +176,64 @@ pub(crate) struct Board(Arc<Inner>);
 struct Inner {
     monitor: Monitor<Waiting>,
     origin: Origin,
+    /// Where it is seen to that troubles which came again are told of in time.
+    runtime: Option<Runtime>,
 }
 
 impl Board {
+    /// For what tells of no trouble.
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Inner { monitor: Monitor::default(), origin: Origin::here() }))
+        Self::with(None)
+    }
+
+    /// For what the current runtime drives.
+    pub(crate) fn of_driven() -> Self {
+        Self::with(Some(Runtime::current()))
+    }
+
+    fn with(runtime: Option<Runtime>) -> Self {
+        Self(Arc::new(Inner { monitor: Monitor::default(), origin: Origin::here(), runtime }))
     }
 
     pub(crate) fn post(&self, notice: Notice) {
-        self.0.monitor.change(|waiting| waiting.push(notice, Instant::now()));
+        let runtime = self.0.runtime.as_ref().filter(|_| self.0.origin.is_here());
+        let due = self.0.monitor.change(|waiting| {
+            waiting.push(notice, Instant::now());
+            // One task at a time sees to all of them.
+            let due = waiting.due().filter(|_| runtime.is_some() && !waiting.seen_to);
+            waiting.seen_to |= due.is_some();
+            due
+        });
+        if let (Some(runtime), Some(due)) = (runtime, due) {
+            runtime.spawn(tell_repeated(Arc::downgrade(&self.0), due));
+        }
     }
 
     /// Nothing more comes; what waits can still be taken.
     pub(crate) fn end(&self) {
-        self.0.monitor.change(|waiting| waiting.ended = true);
+        self.0.monitor.change(Waiting::end);
     }
 
     pub(crate) fn notices(&self) -> Notices {
         Notices(self.0.clone())
+    }
+}
+
+/// Tells of troubles that came again, first at that instant, and as long as they do.
+async fn tell_repeated(board: Weak<Inner>, mut due: Instant) {
+    loop {
+        sleep_until(due.into()).await;
+        let Some(board) = board.upgrade() else { return };
+        let next = board.monitor.change(|waiting| {
+            waiting.tell_repeated(Instant::now());
+            let next = waiting.due();
+            waiting.seen_to = next.is_some();
+            next
+        });
+        match next {
+            Some(next) => due = next,
+            None => return,
+        }
     }
 }
 
@@ -244,6 +286,8 @@ struct Waiting {
     notices: VecDeque<Notice>,
     /// The troubles of the last second, each with the instant of its notice and what came since.
     troubles: Vec<(Instant, Notice, u64)>,
+    /// A task tells of those that came again.
+    seen_to: bool,
     missed: u64,
     ended: bool,
 }
@@ -263,9 +307,16 @@ impl Waiting {
         self.put(notice);
     }
 
-    /// Tells of the troubles that came again within a second of their notice, once it is over.
+    /// When troubles that came again are to be told of next.
+    fn due(&self) -> Option<Instant> {
+        let again = self.troubles.iter().filter(|(.., times)| *times > 0);
+        again.map(|(told, ..)| *told + TROUBLE).min()
+    }
+
+    /// Tells of the troubles that came again within a second of their notice, once it is over; at the end, of all of them.
     fn tell_repeated(&mut self, now: Instant) {
-        let over = |told: Instant| now.saturating_duration_since(told) >= TROUBLE;
+        let ended = self.ended;
+        let over = |told: Instant| ended || now.saturating_duration_since(told) >= TROUBLE;
         let mut again = Vec::new();
         self.troubles.retain_mut(|(told, notice, times)| {
             if !over(*told) {
@@ -287,6 +338,11 @@ impl Waiting {
             self.missed += 1;
         }
         self.notices.push_back(notice);
+    }
+
+    fn end(&mut self) {
+        self.ended = true;
+        self.tell_repeated(Instant::now());
     }
 
     fn is_ready(&self) -> bool {
@@ -344,7 +400,6 @@ mod tests {
     #[test]
     fn the_same_trouble_is_told_of_once_a_second_and_pushes_nothing_out() {
         let (mut waiting, begin) = (Waiting::default(), Instant::now());
-        let trouble = |code| Notice::of_error(NoticeKind::Trouble, &Error::new(code, "again"));
         waiting.push(Notice::new(NoticeKind::GroupRecreated, "first"), begin);
         // Each 41 ms for two minutes, as a server that refuses a user does.
         for step in 0..3_000_u32 {
@@ -362,6 +417,103 @@ mod tests {
                 + waiting.troubles.iter().map(|(.., times)| times).sum::<u64>(),
             3_001
         );
+    }
+
+    fn trouble(code: Code) -> Notice {
+        Notice::of_error(NoticeKind::Trouble, &Error::new(code, "again"))
+    }
+
+    /// Posts five troubles of one code and one of another within 300 ms.
+    async fn post_troubles(board: &Board) {
+        for _ in 0..5 {
+            board.post(trouble(Code::Auth));
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        board.post(trouble(Code::OutOfMemory));
+    }
+
+    #[track_caller]
+    fn told(notice: Option<Notice>) -> (Option<Code>, u64) {
+        let notice = notice.unwrap();
+        (notice.code(), notice.times())
+    }
+
+    const BOUND: Duration = Duration::from_secs(3);
+
+    /// The next one; a wait that ends by its time looks once more, so it counts as one that found nothing.
+    async fn soon(notices: &Notices) -> (Option<Code>, u64) {
+        let began = Instant::now();
+        let next = tokio::time::timeout(BOUND, notices.next()).await.unwrap();
+        assert!(began.elapsed() < BOUND, "nobody was woken");
+        told(next)
+    }
+
+    #[tokio::test]
+    async fn what_came_again_is_told_of_though_nothing_follows() {
+        let board = Board::of_driven();
+        let notices = board.notices();
+        for _ in 0..2 {
+            post_troubles(&board).await;
+            assert_eq!(soon(&notices).await, (Some(Code::Auth), 1));
+            assert_eq!(soon(&notices).await, (Some(Code::OutOfMemory), 1));
+            assert_eq!(soon(&notices).await, (Some(Code::Auth), 4));
+            // Then it is quiet for more than a second, and what comes is told of at once again.
+            assert!(tokio::time::timeout(TROUBLE + TROUBLE / 10, notices.next()).await.is_err());
+        }
+    }
+
+    /// However one waits, also without a runtime.
+    #[tokio::test]
+    async fn whoever_waits_hears_of_what_came_again() {
+        let board = Board::of_driven();
+        let notices = board.notices();
+        let thread = std::thread::spawn({
+            let notices = notices.clone();
+            move || [(); 3].map(|()| told(notices.wait_next(BOUND).unwrap()))
+        });
+        let began = Instant::now();
+        post_troubles(&board).await;
+        let thread = tokio::task::spawn_blocking(|| thread.join().unwrap()).await.unwrap();
+        assert!(began.elapsed() < BOUND, "nobody was woken");
+        assert_eq!(thread, [(Some(Code::Auth), 1), (Some(Code::OutOfMemory), 1), (Some(Code::Auth), 4)]);
+
+        let board = Board::of_driven();
+        let notices = board.notices();
+        post_troubles(&board).await;
+        assert!(notices.next().await.is_some() && notices.next().await.is_some());
+        let mut ready = std::pin::pin!(notices.ready());
+        let is_ready = |ready: std::pin::Pin<&mut _>| {
+            Future::poll(ready, &mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+        };
+        assert!(!is_ready(ready.as_mut()));
+        tokio::time::timeout(BOUND, ready).await.unwrap();
+        assert_eq!(told(notices.next().await), (Some(Code::Auth), 4));
+    }
+
+    #[tokio::test]
+    async fn what_came_again_is_told_of_at_the_end() {
+        for board in [Board::of_driven(), Board::new()] {
+            let notices = board.notices();
+            post_troubles(&board).await;
+            board.end();
+            // What is told behind the end is told as it comes.
+            board.post(trouble(Code::Auth));
+            board.post(trouble(Code::Auth));
+            let all: Vec<_> = std::iter::from_fn(|| notices.wait_next(Duration::ZERO).flatten()).collect();
+            let all: Vec<_> = all.into_iter().map(|notice| told(Some(notice))).collect();
+            let (auth, full) = (Some(Code::Auth), Some(Code::OutOfMemory));
+            assert_eq!(all, [(auth, 1), (full, 1), (auth, 4), (auth, 1), (auth, 1)]);
+            assert_eq!(notices.next().await, None);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_board_that_is_gone_keeps_no_task() {
+        let board = Board::of_driven();
+        post_troubles(&board).await;
+        let weak = Arc::downgrade(&board.0);
+        drop(board);
+        assert_eq!(weak.strong_count(), 0);
     }
 
     #[test]

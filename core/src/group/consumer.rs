@@ -84,8 +84,14 @@ impl Consumer {
         let lane = Lane::open(door.settings().clone()).await?;
         let monitor = Monitor::new(State::new(&options));
         let member = Member { key, group, consumer };
-        let inner =
-            Arc::new(Inner { member, options, door, origin: Origin::here(), monitor, notices: Board::new() });
+        let inner = Arc::new(Inner {
+            member,
+            options,
+            door,
+            origin: Origin::here(),
+            monitor,
+            notices: Board::of_driven(),
+        });
         tokio::spawn(Engine::new(inner.clone(), lane, opened.position).run());
         Ok(Self { handle: Arc::new(Handle(inner)), polled: Polled::default() })
     }

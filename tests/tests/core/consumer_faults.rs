@@ -398,6 +398,32 @@ async fn only_the_entry_in_hand_is_counted_when_a_process_dies() {
     .await;
 }
 
+#[tokio::test]
+async fn a_trouble_that_came_again_is_told_of_though_nothing_follows() {
+    let mut bus = Bus::start(Kind::Valkey).await;
+    appended(&bus, 1).await;
+    let consumer = bus.stream.consumer(consumer_options("g", Start::Head)).await.unwrap();
+    let delivery = consumer.next().await.unwrap().unwrap();
+    bus.plain.command(["ACL", "SETUSER", "default", "-xack"]);
+    delivery.ack();
+    let first = notice(&consumer, NoticeKind::Trouble).await;
+    assert_eq!((first.code(), first.times()), (Some(Code::Auth), 1));
+    let mut plain = Plain::connect(&bus.server);
+    wait_until_async("it to be refused again", async || {
+        plain.query::<String>(["INFO", "errorstats"]).lines().any(|line| {
+            let count = line.strip_prefix("errorstat_NOPERM:count=");
+            count.is_some_and(|count| count.parse::<u64>().unwrap() >= 3)
+        })
+    })
+    .await;
+    bus.plain.command(["ACL", "SETUSER", "default", "+xack"]);
+    wait_until_async("the acknowledgement", async || pending(&mut bus, "g") == 0).await;
+    let began = std::time::Instant::now();
+    let next = tokio::time::timeout(3 * SECOND, notice(&consumer, NoticeKind::Trouble)).await.unwrap();
+    assert!(began.elapsed() < 3 * SECOND, "a wait that ends by its time looks once more");
+    assert_eq!(next.code(), Some(Code::Auth));
+}
+
 /// Whoever pulls and settles nothing is given the next one all the same.
 #[tokio::test]
 async fn entries_that_are_kept_in_hand_do_not_hold_the_next_one_back() {

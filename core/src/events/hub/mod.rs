@@ -57,7 +57,7 @@ impl Hub {
     pub(crate) async fn hold(&self, door: Shared, channel: Channel) -> Result<Hold> {
         self.0.origin.check()?;
         let deadline = Instant::now() + door.settings().timeout;
-        let notices = Board::new();
+        let notices = Board::of_driven();
         let (number, starts) = self.0.monitor.change(|state| state.hold(&channel, notices.clone()));
         let hold = Hold { hub: self.clone(), channel, number, notices, door };
         if starts {
