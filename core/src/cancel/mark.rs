@@ -6,6 +6,7 @@ use crate::events::publish::refused;
 use crate::events::signal::Signal;
 use crate::id::branded::BrandedId;
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -29,7 +30,8 @@ pub(crate) struct Cancel {
     payload: Vec<u8>,
     time_to_live: Duration,
     marked: bool,
-    sent: bool,
+    /// What is known of the mark, and once that is written, of the event.
+    sent: Sent,
 }
 
 impl Cancel {
@@ -49,7 +51,8 @@ impl Cancel {
             return Err(Error::new(Code::InvalidOption, message).about("ttl"));
         }
         let job = BrandedId::parse(job)?;
-        Ok(Self { channel, job, reason: reason.to_vec(), payload, time_to_live, marked: false, sent: false })
+        let (reason, marked, sent) = (reason.to_vec(), false, Sent::default());
+        Ok(Self { channel, job, reason, payload, time_to_live, marked, sent })
     }
 
     fn error(&self, error: Error) -> Error {
@@ -61,7 +64,7 @@ impl Operation for Cancel {
     type Reply = u64;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent = true;
+        self.sent.begin();
         Ok(())
     }
 
@@ -83,22 +86,42 @@ impl Operation for Cancel {
         }
         match reply::accepted(reply) {
             Ok(_) => {
-                self.marked = true;
+                (self.marked, self.sent) = (true, Sent::default());
                 Step::Again
             }
             Err(error) => Step::Done(Err(self.error(error))),
         }
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        self.sent.lost();
+        Step::Again
+    }
+
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        if !self.sent {
-            return Err(self.error(why));
+        if !self.sent.is_open() {
+            return Err(self.error(if self.marked { without_event(why) } else { why }));
         }
         let what = if self.marked { "the mark is written, the event" } else { "the mark" };
         let message =
             format!("{what} may or may not be out: {}; cancelling again does no harm", why.message());
         Err(self.error(Error::new(Code::UnknownOutcome, message)))
     }
+}
+
+/// Why the event is not out, though the mark is written.
+fn without_event(why: Error) -> Error {
+    let message = format!("the mark is written, the event is not out: {}", why.message());
+    Error::new(why.code(), message).because(why)
 }
 
 /// Reads a job's mark: the reason, or nothing.
@@ -171,6 +194,16 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn who_has_no_event_hears_that_the_mark_is_written() {
+        let mut operation = cancel(A_JOB, b"late", None).unwrap();
+        assert!(matches!(answered(&mut operation, b"+OK\r\n"), Step::Again));
+        let error = operation.abandon(Error::new(Code::Unavailable, "busy")).unwrap_err();
+        assert_eq!((error.code(), error.subject()), (Code::Unavailable, Some("emq:{q}:events")));
+        assert_eq!(error.message(), "the mark is written, the event is not out: busy");
+        assert_eq!(error.cause().map(Error::message), Some("busy"));
     }
 
     #[test]

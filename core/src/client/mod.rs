@@ -2,6 +2,8 @@
 
 mod consumers;
 mod dead_letters;
+#[cfg(test)]
+mod doubt_tests;
 mod events;
 mod groups;
 mod reader;

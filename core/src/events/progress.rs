@@ -6,6 +6,7 @@ use super::signal::Signal;
 use crate::error::{Code, Error, Result};
 use crate::id::branded::BrandedId;
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -18,7 +19,7 @@ pub(crate) struct UpdateProgress {
     job: BrandedId,
     progress: Vec<u8>,
     form: Form,
-    sent: bool,
+    sent: Sent,
 }
 
 impl UpdateProgress {
@@ -27,7 +28,7 @@ impl UpdateProgress {
         let signal = Signal::new("progress", job)?.with("progress", progress)?;
         signal.checked_payload(max_bytes).map_err(|error| error.about(&*channel))?;
         let job = BrandedId::parse(job)?;
-        Ok(Self { channel, job, progress: progress.to_vec(), form: Form::Hash, sent: false })
+        Ok(Self { channel, job, progress: progress.to_vec(), form: Form::Hash, sent: Sent::default() })
     }
 
     fn gone(&self) -> Error {
@@ -40,7 +41,7 @@ impl Operation for UpdateProgress {
     type Reply = u64;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent = true;
+        self.sent.begin();
         Ok(())
     }
 
@@ -53,6 +54,7 @@ impl Operation for UpdateProgress {
         Step::Done(match replies.into_iter().next().unwrap_or(Value::Nil) {
             Value::ServerError(error) if script::is_unknown(&error) => {
                 self.form = Form::Source;
+                self.sent.take_back();
                 return Step::Again;
             }
             Value::Int(-1) => Err(self.gone()),
@@ -63,12 +65,22 @@ impl Operation for UpdateProgress {
         })
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         Step::Done(Err(unknown("the connection broke before the answer came", &self.channel)))
     }
 
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(if self.sent { unknown(why.message(), &self.channel) } else { why.about(&*self.channel) })
+        let open = self.sent.is_open();
+        Err(if open { unknown(why.message(), &self.channel) } else { why.about(&*self.channel) })
     }
 }
 

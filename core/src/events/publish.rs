@@ -4,6 +4,7 @@ use super::Channel;
 use super::signal::Signal;
 use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -13,14 +14,14 @@ use redis::Value;
 pub(crate) struct Publish {
     channel: Channel,
     payload: Vec<u8>,
-    sent: bool,
+    sent: Sent,
 }
 
 impl Publish {
     /// Fails with `too_large`.
     pub(crate) fn new(channel: Channel, signal: &Signal, max_bytes: usize) -> Result<Self> {
         let payload = signal.checked_payload(max_bytes).map_err(|error| error.about(&*channel))?;
-        Ok(Self { channel, payload, sent: false })
+        Ok(Self { channel, payload, sent: Sent::default() })
     }
 }
 
@@ -28,7 +29,7 @@ impl Operation for Publish {
     type Reply = u64;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent = true;
+        self.sent.begin();
         Ok(())
     }
 
@@ -41,17 +42,21 @@ impl Operation for Publish {
         Step::Done(reply::count(reply).map_err(|error| refused(error, &self.channel)))
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         Step::Done(Err(unknown("the connection broke before the answer came", &self.channel)))
     }
 
     fn unsent(&mut self) {
-        self.sent = false;
+        self.sent.take_back();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        // What the server refused last, it did not publish.
-        let open = self.sent && why.code() != Code::Unavailable;
+        let open = self.sent.is_open();
         Err(if open { unknown(why.message(), &self.channel).because(why) } else { why.about(&*self.channel) })
     }
 
@@ -124,7 +129,7 @@ mod tests {
         let mut operation = publish();
         let why = || Error::new(Code::Timeout, "too late");
         assert_eq!(operation.abandon(why()).unwrap_err().code(), Code::Timeout);
-        operation.sent = true;
+        operation.sent.begin();
         assert_eq!(operation.abandon(why()).unwrap_err().code(), Code::UnknownOutcome);
         match operation.lost() {
             Step::Done(answer) => assert_eq!(answer.unwrap_err().code(), Code::UnknownOutcome),

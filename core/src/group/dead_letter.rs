@@ -126,8 +126,8 @@ impl Operation for DeadLetter {
             && script::is_unknown(error)
         {
             self.form = Form::Source;
-            if !self.question.again {
-                self.question.forget();
+            take_back(&mut self.question);
+            if !self.question.sent {
                 self.candidate = None;
             }
             return Step::Again;
@@ -143,9 +143,7 @@ impl Operation for DeadLetter {
     }
 
     fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
-        if !self.question.again {
-            self.question.forget();
-        }
+        take_back(&mut self.question);
         Step::Later(why)
     }
 
@@ -154,6 +152,10 @@ impl Operation for DeadLetter {
         self.form = Form::Source;
         self.question.again = true;
         Step::Again
+    }
+
+    fn unsent(&mut self) {
+        take_back(&mut self.question);
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
@@ -167,6 +169,13 @@ impl Operation for DeadLetter {
         )
         .about(&*self.key)
         .because(why))
+    }
+}
+
+/// The last sending of a question was certainly not carried out. Unless an answer was lost before, nothing is in doubt.
+fn take_back(question: &mut Question) {
+    if !question.again {
+        question.forget();
     }
 }
 
@@ -260,9 +269,7 @@ impl Operation for PutBack {
         match replies.into_iter().next().unwrap_or(Value::Nil) {
             Value::ServerError(error) if script::is_unknown(&error) => {
                 self.form = Form::Source;
-                if !self.question.again {
-                    self.question.forget();
-                }
+                take_back(&mut self.question);
                 Step::Again
             }
             reply => Step::Done(self.read(reply)),
@@ -270,9 +277,7 @@ impl Operation for PutBack {
     }
 
     fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
-        if !self.question.again {
-            self.question.forget();
-        }
+        take_back(&mut self.question);
         Step::Later(why)
     }
 
@@ -281,6 +286,10 @@ impl Operation for PutBack {
         self.form = Form::Source;
         self.question.again = true;
         Step::Again
+    }
+
+    fn unsent(&mut self) {
+        take_back(&mut self.question);
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {

@@ -2,6 +2,7 @@
 
 use super::minter::Minter;
 use super::one_answer::{check_lane, check_shared};
+use super::sent::Sent;
 use super::{Operation, Step};
 use crate::error::{Code, Error, Result};
 use crate::record::packed::Packed;
@@ -11,7 +12,7 @@ use redis::Value;
 /// Commands sent as they are, their replies given back as they come.
 pub(crate) struct Commands {
     commands: Packed,
-    sent: bool,
+    sent: Sent,
 }
 
 impl Commands {
@@ -46,13 +47,15 @@ impl Commands {
                 command.arg(argument);
             });
         }
-        if packed.count() == 0 { Err(without_name()) } else { Ok(Self { commands: packed, sent: false }) }
+        if packed.count() == 0 {
+            Err(without_name())
+        } else {
+            Ok(Self { commands: packed, sent: Sent::default() })
+        }
     }
 
     fn given_up(&self, why: Error) -> Error {
-        // What the server refused last, it did not carry out.
-        let open = self.sent && why.code() != Code::Unavailable;
-        if open { unknown(&why) } else { why }
+        if self.sent.is_open() { unknown(&why) } else { why }
     }
 }
 
@@ -104,6 +107,11 @@ impl Operation for Command {
         Step::Done(Reply::read(replies.into_iter().next().unwrap_or(Value::Nil)))
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.0.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         Step::Done(Err(lost()))
     }
@@ -125,7 +133,7 @@ impl Operation for Commands {
     type Reply = Vec<Result<Reply>>;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent = true;
+        self.sent.begin();
         Ok(())
     }
 
@@ -140,7 +148,10 @@ impl Operation for Commands {
     /// Some were carried out and some were not: sent again, some would be carried out twice.
     fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
         match replies.iter().all(|reply| reply::unavailable(reply).is_some()) {
-            true => Step::Later(why),
+            true => {
+                self.sent.take_back();
+                Step::Later(why)
+            }
             false => self.answered(replies),
         }
     }
@@ -156,7 +167,7 @@ impl Operation for Commands {
     }
 
     fn unsent(&mut self) {
-        self.sent = false;
+        self.sent.take_back();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {

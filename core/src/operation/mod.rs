@@ -13,6 +13,7 @@ pub(crate) mod monitor;
 mod monitor_tests;
 pub(crate) mod one_answer;
 pub(crate) mod pending;
+pub(crate) mod sent;
 pub(crate) mod server_clock;
 pub(crate) mod wakers;
 

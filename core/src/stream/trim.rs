@@ -5,6 +5,7 @@ use crate::clock::Timestamp;
 use crate::error::{Code, Error};
 use crate::id::entry_id::EntryId;
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -54,12 +55,12 @@ impl Trim {
 pub(crate) struct Trimming {
     key: Key,
     trim: Trim,
-    sent: bool,
+    sent: Sent,
 }
 
 impl Trimming {
     pub(crate) fn new(key: Key, trim: Trim) -> Self {
-        Self { key, trim, sent: false }
+        Self { key, trim, sent: Sent::default() }
     }
 
     fn unknown(&self, why: &str) -> Error {
@@ -75,7 +76,7 @@ impl Operation for Trimming {
     type Reply = u64;
 
     fn prepare(&mut self, _: &Minter) -> crate::error::Result<()> {
-        self.sent = true;
+        self.sent.begin();
         Ok(())
     }
 
@@ -96,11 +97,20 @@ impl Operation for Trimming {
         Step::Done(reply::count(reply).map_err(|error| error.about(&*self.key)))
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         Step::Done(Err(self.unknown("the connection broke before the answer came")))
     }
 
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> crate::error::Result<Self::Reply> {
-        Err(if self.sent { self.unknown(why.message()) } else { why.about(&*self.key) })
+        Err(if self.sent.is_open() { self.unknown(why.message()) } else { why.about(&*self.key) })
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::consumer::{consumer_options, pending_by};
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, Error, EventId, Fields, Start, Stream, blocking};
+use echomq::{Client, Code, Error, EventId, Fields, Range, Signal, Start, Stream, Trim, blocking};
 use echomq_tests::{Direction, Ending, Plain, Proxy, Server, wait_until_async};
+use futures_util::future::join_all;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -87,6 +88,149 @@ async fn a_server_that_lacks_replicas_is_waited_for_and_then_told_by_its_words()
         waiting.await.unwrap();
         assert_eq!(bus.plain.xlen(KEY), 2);
         assert_eq!(bus.client.status().reconnects, 0);
+    })
+    .await;
+}
+
+const JOB: &str = "JOB000xY9Wvvcd";
+
+/// Makes what [`administer`] changes: records, a group with an idle consumer, a job's row and a dead letter, whose id it gives.
+async fn prepared(bus: &mut Bus) -> EventId {
+    for n in ["first", "second"] {
+        bus.stream.append([("n", n)]).await.unwrap();
+    }
+    let options = consumer_options("g", Start::Head).max_attempts(1);
+    let consumer = bus.stream.consumer(options).await.unwrap();
+    consumer.next().await.unwrap().unwrap().fail("no");
+    consumer.next().await.unwrap().unwrap().ack();
+    let mut dead = Vec::new();
+    wait_until_async("the dead letter", async || {
+        dead = bus.stream.dead_letters(Range::all()).all().await.unwrap();
+        !dead.is_empty() && pending_by(&mut bus.plain, "g") == 0
+    })
+    .await;
+    consumer.stop(Duration::from_secs(5)).await;
+    for name in ["idle", "other"] {
+        bus.plain.command(["XGROUP", "CREATECONSUMER", KEY, "g", name]);
+    }
+    bus.plain.command(["HSET", &format!("emq:{{codemojex}}:job:{JOB}"), "state", "active"]);
+    dead[0].id().unwrap()
+}
+
+/// Changes something in every way that is no append, all at the same time or one after the other.
+async fn administer(bus: &Bus, dead: EventId, at_once: bool) -> Vec<(&'static str, Result<(), Error>)> {
+    let (stream, events) = (&bus.stream, bus.client.events("codemojex").unwrap());
+    let moved = ["first", "second", "third"].map(|name| ["LPUSH", name, "v"]);
+    macro_rules! calls {
+        ($($name:literal: $call:expr,)*) => {{
+            let mut calls = Vec::new();
+            $(
+                let call = Box::pin(async { ($name, $call.await.map(drop)) });
+                calls.push(call as std::pin::Pin<Box<dyn Future<Output = _> + Send + '_>>);
+            )*
+            calls
+        }};
+    }
+    let calls = calls! {
+        "a trim": stream.trim(Trim::max_len(1).exact()),
+        "a progress": events.update_progress(JOB, "50"),
+        "a mark": events.cancel(JOB, "late", None),
+        "a new group": stream.create_group("new", Start::Head),
+        "a move": stream.seek("g", Start::Head),
+        "a move to the end": stream.seek("g", Start::New),
+        "a removal of a consumer": stream.remove_consumer("g", "idle"),
+        "a sweep": stream.sweep_consumers("g", Duration::ZERO),
+        "a removal of a group": stream.remove_group("g"),
+        "what is put back": stream.put_back(dead),
+        "a command": bus.client.command(["SET", "k", "v"]),
+        "commands": async { bus.client.pipeline(moved).await.and_then(|answers| answers.into_iter().collect::<Result<Vec<_>, _>>()) },
+    };
+    if at_once {
+        return join_all(calls).await;
+    }
+    let mut results = Vec::new();
+    for call in calls {
+        results.push(call.await);
+    }
+    results
+}
+
+/// The same on the caller's thread, as far as it is not the same call by another name.
+fn administer_blocking(url: &str, dead: EventId) -> Vec<(&'static str, Option<Error>)> {
+    let client = blocking::Client::open(&options(url).timeout(Duration::from_millis(300))).unwrap();
+    let stream = client.stream("codemojex", "events").unwrap();
+    let events = client.events("codemojex").unwrap();
+    vec![
+        ("a trim", stream.trim(Trim::max_len(1)).err()),
+        ("a progress", events.update_progress(JOB, "50").err()),
+        ("a mark", events.cancel(JOB, "late", None).err()),
+        ("a new group", stream.create_group("new", Start::Head).err()),
+        ("a move", stream.seek("g", Start::Head).err()),
+        ("a removal of a consumer", stream.remove_consumer("g", "idle").err()),
+        ("a sweep", stream.sweep_consumers("g", Duration::ZERO).err()),
+        ("a removal of a group", stream.remove_group("g").err()),
+        ("what is put back", stream.put_back(dead).err()),
+        ("a command", client.command(["SET", "k", "v"]).err()),
+    ]
+}
+
+/// What was refused until the deadline was certainly not carried out, and is told by the server's words.
+fn assert_refused(results: impl IntoIterator<Item = (&'static str, Option<Error>)>, word: &str) {
+    let refused = |error: &Error| {
+        error.code() == Code::Unavailable
+            && error.is_retryable()
+            && error.cause().is_some_and(|cause| cause.message().contains(word))
+    };
+    let wrong: Vec<_> = results
+        .into_iter()
+        .filter(|(_, error)| !error.as_ref().is_some_and(refused))
+        .map(|(name, error)| format!("{name}: {error:?}"))
+        .collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_a_server_refuses_for_want_of_replicas_is_not_in_doubt() {
+    each(|kind| async move {
+        let mut bus = Bus::with(Server::start(kind), |options| options.timeout(Duration::from_secs(1))).await;
+        let dead = prepared(&mut bus).await;
+        bus.plain.command(["CONFIG", "SET", "min-replicas-to-write", "1"]);
+        let results = administer(&bus, dead, true).await;
+        assert_refused(results.into_iter().map(|(name, result)| (name, result.err())), "NOREPLICAS");
+        let url = bus.server.url();
+        let blocking = tokio::task::spawn_blocking(move || administer_blocking(&url, dead));
+        assert_refused(blocking.await.unwrap(), "NOREPLICAS");
+        // Nothing of it was carried out, and then all of it is.
+        bus.plain.command(["CONFIG", "SET", "min-replicas-to-write", "0"]);
+        assert_eq!((bus.plain.xlen(KEY), bus.plain.query::<u64>(["EXISTS", "k", "first"])), (2, 0));
+        let groups = bus.stream.groups().await.unwrap();
+        assert_eq!(groups.iter().map(|group| group.name()).collect::<Vec<_>>(), ["g"]);
+        for (name, result) in administer(&bus, dead, false).await {
+            assert_eq!(result, Ok(()), "{name}");
+        }
+        assert_eq!(bus.client.status().reconnects, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_busy_server_refuses_is_not_in_doubt() {
+    each(|kind| async move {
+        let server = Server::builder(kind).arg("--lua-time-limit", "50").start();
+        let mut bus = Bus::with(server, |options| options.timeout(Duration::from_secs(1))).await;
+        let dead = prepared(&mut bus).await;
+        let events = bus.client.events("codemojex").unwrap();
+        let event = || events.publish(Signal::new("completed", JOB).unwrap());
+        event().await.unwrap();
+        let script = hold(&bus.server);
+        let (results, event) = tokio::join!(administer(&bus, dead, true), event());
+        assert_refused(results.into_iter().map(|(name, result)| (name, result.err())), "BUSY");
+        assert_refused([("an event", event.err())], "BUSY");
+        let_go(&bus.server);
+        script.join().unwrap();
+        for (name, result) in administer(&bus, dead, false).await {
+            assert_eq!(result, Ok(()), "{name}");
+        }
     })
     .await;
 }

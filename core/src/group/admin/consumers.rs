@@ -4,6 +4,7 @@
 use super::{BROKEN, info, unknown};
 use crate::error::{Code, Error, Result};
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -18,12 +19,12 @@ struct Removal {
     key: Key,
     group: Arc<str>,
     form: Form,
-    sent: bool,
+    sent: Sent,
 }
 
 impl Removal {
     fn new(key: Key, group: Arc<str>) -> Self {
-        Self { key, group, form: Form::Hash, sent: false }
+        Self { key, group, form: Form::Hash, sent: Sent::default() }
     }
 
     fn command(&self, which: &str, value: &str, commands: &mut Packed) {
@@ -36,6 +37,7 @@ impl Removal {
         match replies.into_iter().next().unwrap_or(Value::Nil) {
             Value::ServerError(error) if script::is_unknown(&error) => {
                 self.form = Form::Source;
+                self.sent.take_back();
                 None
             }
             reply => Some(reply),
@@ -50,7 +52,7 @@ impl Removal {
     }
 
     fn abandon(&self, why: Error, what: &str) -> Error {
-        match self.sent {
+        match self.sent.is_open() {
             true => unknown(&self.key, what, why.message(), "asking again does no harm"),
             false => why.about(&*self.key),
         }
@@ -61,12 +63,11 @@ impl Removal {
 pub(crate) struct RemoveConsumer {
     removal: Removal,
     consumer: Arc<str>,
-    resent: bool,
 }
 
 impl RemoveConsumer {
     pub(crate) fn new(key: Key, group: Arc<str>, consumer: Arc<str>) -> Self {
-        Self { removal: Removal::new(key, group), consumer, resent: false }
+        Self { removal: Removal::new(key, group), consumer }
     }
 
     fn holds(&self, error: &ServerError) -> Error {
@@ -88,7 +89,7 @@ impl RemoveConsumer {
 
     fn gone(&self) -> Error {
         let key = &self.removal.key;
-        match self.resent {
+        match self.removal.sent.is_again() {
             true => unknown(key, &self.what(), BROKEN, "the consumer is not there now"),
             false => Error::new(
                 Code::Gone,
@@ -103,7 +104,7 @@ impl Operation for RemoveConsumer {
     type Reply = ();
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.removal.sent = true;
+        self.removal.sent.begin();
         Ok(())
     }
 
@@ -122,11 +123,20 @@ impl Operation for RemoveConsumer {
         })
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.removal.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         // The next server may be another one, which does not know the script.
         self.removal.form = Form::Source;
-        self.resent = true;
+        self.removal.sent.lost();
         Step::Again
+    }
+
+    fn unsent(&mut self) {
+        self.removal.sent.take_back();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
@@ -154,7 +164,7 @@ impl Operation for SweepConsumers {
     type Reply = Vec<String>;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.removal.sent = true;
+        self.removal.sent.begin();
         Ok(())
     }
 
@@ -169,8 +179,17 @@ impl Operation for SweepConsumers {
         }
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.removal.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
         Step::Done(Err(unknown(&self.removal.key, &self.what(), BROKEN, "asking again does no harm")))
+    }
+
+    fn unsent(&mut self) {
+        self.removal.sent.take_back();
     }
 
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {

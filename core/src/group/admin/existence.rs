@@ -3,9 +3,10 @@
 //! A request whose answer was lost is sent again, since a group is made or removed once. Only where the second answer is
 //! that there was nothing to do, nobody knows whose doing that was.
 
-use super::{ask_existence, is_missing, unknown};
+use super::{ask_existence, is_decided, is_missing, unknown};
 use crate::error::{Error, Result};
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -29,25 +30,9 @@ pub(crate) struct RemoveGroup {
     sent: Sent,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    No,
-    Yes,
-    /// An answer was lost.
-    Again,
-}
-
-impl Sent {
-    fn prepare(&mut self) {
-        if *self == Self::No {
-            *self = Self::Yes;
-        }
-    }
-}
-
 impl CreateGroup {
     pub(crate) fn new(key: Key, group: Arc<str>, start: Start) -> Self {
-        Self { key, group, start, sent: Sent::No }
+        Self { key, group, start, sent: Sent::default() }
     }
 
     fn unknown(&self, why: &str, advice: &str) -> Error {
@@ -59,7 +44,7 @@ impl Operation for CreateGroup {
     type Reply = bool;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent.prepare();
+        self.sent.begin();
         Ok(())
     }
 
@@ -72,30 +57,39 @@ impl Operation for CreateGroup {
     fn answered(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
         let reply = replies.into_iter().next().unwrap_or(Value::Nil);
         Step::Done(match reply {
-            Value::ServerError(error) if error.code() == "BUSYGROUP" => match self.sent {
-                Sent::Again => Err(self.unknown(super::BROKEN, "the group is there now")),
-                _ => Ok(false),
+            Value::ServerError(error) if error.code() == "BUSYGROUP" => match self.sent.is_again() {
+                true => Err(self.unknown(super::BROKEN, "the group is there now")),
+                false => Ok(false),
             },
             reply => reply::accepted(reply).map(|_| true).map_err(|error| error.about(&*self.key)),
         })
     }
 
+    fn unavailable(&mut self, _: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
-        self.sent = Sent::Again;
+        self.sent.lost();
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(match self.sent {
-            Sent::No => why.about(&*self.key),
-            _ => self.unknown(why.message(), "making it again does no harm"),
+        Err(match self.sent.is_open() {
+            false => why.about(&*self.key),
+            true => self.unknown(why.message(), "making it again does no harm"),
         })
     }
 }
 
 impl RemoveGroup {
     pub(crate) fn new(key: Key, group: Arc<str>) -> Self {
-        Self { key, group, sent: Sent::No }
+        Self { key, group, sent: Sent::default() }
     }
 
     fn unknown(&self, why: &str, advice: &str) -> Error {
@@ -107,7 +101,7 @@ impl Operation for RemoveGroup {
     type Reply = bool;
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent.prepare();
+        self.sent.begin();
         Ok(())
     }
 
@@ -123,20 +117,32 @@ impl Operation for RemoveGroup {
         Step::Done(match removed {
             Ok(1..) => Ok(true),
             Err(error) if !missing => Err(error.about(&*self.key)),
-            _ if self.sent == Sent::Again => Err(self.unknown(super::BROKEN, "the group is not there now")),
+            _ if self.sent.is_again() => Err(self.unknown(super::BROKEN, "the group is not there now")),
             _ => Ok(false),
         })
     }
 
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        if is_decided(&replies) {
+            return self.answered(replies);
+        }
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
     fn lost(&mut self) -> Step<Self::Reply> {
-        self.sent = Sent::Again;
+        self.sent.lost();
         Step::Again
     }
 
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
-        Err(match self.sent {
-            Sent::No => why.about(&*self.key),
-            _ => self.unknown(why.message(), "look whether the group is there"),
+        Err(match self.sent.is_open() {
+            false => why.about(&*self.key),
+            true => self.unknown(why.message(), "look whether the group is there"),
         })
     }
 }

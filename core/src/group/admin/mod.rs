@@ -27,6 +27,11 @@ fn is_missing(reply: Value) -> bool {
     matches!(reply::count(reply), Ok(0))
 }
 
+/// Whether the command itself was carried out, where the server could not serve the one behind it.
+fn is_decided(replies: &[Value]) -> bool {
+    !matches!(replies.first(), Some(Value::ServerError(_)))
+}
+
 fn no_group(key: &Key, group: &str) -> Error {
     Error::new(Code::NoGroup, format!("there is no consumer group `{group}`")).about(&**key)
 }

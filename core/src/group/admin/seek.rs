@@ -3,9 +3,10 @@
 //! The end of the stream is turned into a position first, so that the move itself can be sent again: carried out twice, it
 //! skips nothing that was appended in between.
 
-use super::{ask_existence, is_missing, no_group, unknown};
+use super::{ask_existence, is_decided, is_missing, no_group, unknown};
 use crate::error::{Error, Result};
 use crate::operation::minter::Minter;
+use crate::operation::sent::Sent;
 use crate::operation::{Operation, Step};
 use crate::record::packed::Packed;
 use crate::record::reply;
@@ -19,7 +20,7 @@ pub(crate) struct Seek {
     key: Key,
     group: Arc<str>,
     question: Question,
-    sent: bool,
+    sent: Sent,
 }
 
 enum Question {
@@ -35,7 +36,7 @@ impl Seek {
             Start::New => Question::End,
             start => Question::Move(start.entry_id_text()),
         };
-        Self { key, group, question, sent: false }
+        Self { key, group, question, sent: Sent::default() }
     }
 
     fn ended(&mut self, reply: Value) -> Result<Step<()>> {
@@ -62,7 +63,9 @@ impl Operation for Seek {
     type Reply = ();
 
     fn prepare(&mut self, _: &Minter) -> Result<()> {
-        self.sent |= matches!(self.question, Question::Move(_));
+        if let Question::Move(_) = self.question {
+            self.sent.begin();
+        }
         Ok(())
     }
 
@@ -92,9 +95,26 @@ impl Operation for Seek {
         step.unwrap_or_else(|error| Step::Done(Err(error.about(&*self.key))))
     }
 
+    fn unavailable(&mut self, replies: Vec<Value>, why: Error) -> Step<Self::Reply> {
+        if is_decided(&replies) {
+            return self.answered(replies);
+        }
+        self.sent.take_back();
+        Step::Later(why)
+    }
+
+    fn lost(&mut self) -> Step<Self::Reply> {
+        self.sent.lost();
+        Step::Again
+    }
+
+    fn unsent(&mut self) {
+        self.sent.take_back();
+    }
+
     fn abandon(&mut self, why: Error) -> Result<Self::Reply> {
         let what = format!("moving the group `{}`", self.group);
-        Err(match self.sent {
+        Err(match self.sent.is_open() {
             true => unknown(&self.key, &what, why.message(), "moving it again does no harm"),
             false => why.about(&*self.key),
         })

@@ -123,6 +123,27 @@ fn a_move_to_the_end_is_a_move_to_a_position() {
     assert_eq!(ask(&mut head)[0], "XGROUP SETID emq:{q}:stream:s g 0");
 }
 
+/// The server cannot serve what is asked beside a command, and has carried the command out or has not.
+#[test]
+fn what_was_carried_out_counts_whatever_is_asked_beside_it() {
+    let busy = "-BUSY Redis is busy running a script.\r\n";
+    let unavailable = |replies: [&str; 2]| {
+        let replies = || replies.iter().map(|reply| parsed(reply)).collect();
+        let why = || Error::new(Code::Unavailable, "busy");
+        let mut removal = RemoveGroup::new(key(), "g".into());
+        let mut seek = Seek::new(key(), "g".into(), Start::Head);
+        ask(&mut removal);
+        ask(&mut seek);
+        (removal.unavailable(replies(), why()), seek.unavailable(replies(), why()))
+    };
+    assert!(done(unavailable([":1\r\n", busy]).0).unwrap());
+    assert!(!done(unavailable([":0\r\n", busy]).0).unwrap());
+    done(unavailable([OK, busy]).1).unwrap();
+    for refused in [[busy, ":1\r\n"], [busy, busy], [MISSING, busy]] {
+        assert!(matches!(unavailable(refused), (Step::Later(_), Step::Later(_))));
+    }
+}
+
 #[test]
 fn a_consumer_is_removed_once() {
     let new = || RemoveConsumer::new(key(), "g".into(), "c".into());
