@@ -344,6 +344,10 @@ export class Notice {
    * The cause of a trouble.
    */
   readonly code: Code | undefined;
+  /**
+   * How many it stands for: the same trouble is told of at most once a second.
+   */
+  readonly times: number;
 }
 
 /**

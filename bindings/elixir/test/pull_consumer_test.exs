@@ -212,6 +212,22 @@ defmodule EchoMQ.PullConsumerTest do
     assert [%{id: ^id}] = take(again, 1)
   end
 
+  test "tells of the same trouble once a second, with how many it stands for", context do
+    %{plain: plain, queue: queue} = context
+    user = "acks-#{queue}"
+    Plain.command(plain, ["ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all"])
+    bus = connect!(username: user, password: "secret")
+    consumer = start!(bus, queue, beat: 10)
+    [message] = take(consumer, 1)
+    Plain.command(plain, ["ACL", "SETUSER", user, "-xack"])
+    :ok = PullConsumer.ack(message)
+    assert %Notice{kind: :trouble, code: :auth, times: 1} = PullConsumer.notice(consumer)
+    assert %Notice{kind: :trouble, code: :auth, times: times} = PullConsumer.notice(consumer)
+    assert times > 1
+    Plain.command(plain, ["ACL", "SETUSER", user, "+xack"])
+    Wait.until(fn -> length(pending(plain, queue)) == 9 end)
+  end
+
   test "every kind of notice is known, documented and typed" do
     assert Enum.map(Notice.kinds(), &Atom.to_string/1) == EchoMQ.Native.notice_kinds()
     {:docs_v1, _, _, _, _, _, docs} = Code.fetch_docs(Notice)

@@ -35,6 +35,7 @@ export interface NoticeParts {
   id?: string;
   attempts?: number;
   code?: string;
+  times: number;
 }
 
 export type Packed = [content: string | Uint8Array, table: Uint32Array, length: number];

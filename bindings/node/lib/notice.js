@@ -45,6 +45,12 @@ class Notice {
      * @readonly
      */
     this.code = /** @type {import('./generated').Code | undefined} */ (parts.code);
+    /**
+     * How many it stands for: the same trouble is told of at most once a second.
+     * @type {number}
+     * @readonly
+     */
+    this.times = parts.times;
   }
 }
 

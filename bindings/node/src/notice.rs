@@ -45,6 +45,8 @@ pub struct NoticeParts {
     pub attempts: Option<f64>,
     /// The cause of a trouble.
     pub code: Option<String>,
+    /// How many troubles it stands for.
+    pub times: f64,
 }
 
 impl IntoJs for Notice {
@@ -56,6 +58,7 @@ impl IntoJs for Notice {
             id: self.id().map(String::from),
             attempts: self.attempts().map(|attempts| attempts as f64),
             code: self.code().map(|code| code.to_string()),
+            times: self.times() as f64,
         };
         value(env, parts)
     }

@@ -110,6 +110,22 @@ describe('notices', () => {
     await consumer.stop(0);
   });
 
+  test('the same trouble is told once a second, with how many it stands for', async () => {
+    const { stream, consumer, told } = await watched('times', {});
+    await stream.append({ n: '0' });
+    const delivery = await consumer.next();
+    await at.plain.text('ACL', 'SETUSER', 'default', '-xack');
+    delivery.ack();
+    const first = await told('trouble');
+    assert.deepEqual([first.code, first.times], ['auth', 1]);
+    const next = await told('trouble');
+    assert.equal(next.code, 'auth');
+    assert.ok(next.times > 1, String(next.times));
+    await at.plain.text('ACL', 'SETUSER', 'default', '+xack');
+    await until('the verdict arrives', async () => (await stream.group('g')).pending === 0);
+    await consumer.stop(0);
+  });
+
   test('those beyond 1 024 that nobody takes are counted, and the rest are given until the end', async () => {
     const { stream, consumer, notices } = await watched('missed', { count: 2000 });
     await stream.appendBatch(Array.from({ length: 1030 }, (_, n) => ({ n: String(n) })));

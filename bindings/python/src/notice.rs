@@ -56,6 +56,12 @@ impl Notice {
         self.0.code().map(|code| code.as_str())
     }
 
+    /// How many it stands for: the same trouble is told of at most once a second.
+    #[getter]
+    fn times(&self) -> u64 {
+        self.0.times()
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }

@@ -164,3 +164,25 @@ async def test_a_client_of_asyncio_tells_too(url):
     assert (await anext(notices)).kind == "connected"
     await client.close()
     assert [notice async for notice in notices] == []
+
+
+def test_the_same_trouble_is_told_once_a_second_with_how_many_it_stands_for(own_server):
+    with (
+        echomq.Client(own_server.url, **QUICK) as client,
+        valkey.Valkey(port=own_server.port) as plain,
+    ):
+        plain.response_callbacks.clear()
+        stream = client.stream("q", "s")
+        stream.append({})
+        with stream.consumer("g", start="head", beat=10) as consumer:
+            delivery = next(consumer)
+            plain.execute_command("ACL", "SETUSER", "default", "-xack")
+            delivery.ack()
+            first = of_kind(consumer, "trouble")
+            assert (first.code, first.times) == ("auth", 1)
+            next_one = of_kind(consumer, "trouble")
+            assert next_one.code == "auth"
+            assert next_one.times > 1
+            assert f"({next_one.times} times)" in str(next_one)
+            plain.execute_command("ACL", "SETUSER", "default", "+xack")
+            wait_until(lambda: pending(plain, stream.key, "g") == [], "the verdict arrives")

@@ -8,6 +8,7 @@ defmodule EchoMQ.Notice do
     * `:id` - the branded id that belongs to the entry's place, or `nil`
     * `:attempts` - how often the entry was delivered, or `nil`
     * `:code` - the cause of a trouble, a `t:EchoMQ.Error.code/0`, or `nil`
+    * `:times` - how many it stands for: the same trouble is told of at most once a second
   """
 
   @kinds ~w(
@@ -36,7 +37,7 @@ defmodule EchoMQ.Notice do
   @type kind :: unquote(Enum.reduce(Enum.reverse(@kinds), &{:|, [], [&1, &2]}))
 
   @enforce_keys [:kind, :message]
-  defstruct [:kind, :message, :entry_id, :id, :attempts, :code]
+  defstruct [:kind, :message, :entry_id, :id, :attempts, :code, times: 1]
 
   @type t :: %__MODULE__{
           kind: kind(),
@@ -44,7 +45,8 @@ defmodule EchoMQ.Notice do
           entry_id: String.t() | nil,
           id: EchoMQ.Stream.Id.t() | nil,
           attempts: pos_integer() | nil,
-          code: EchoMQ.Error.code() | nil
+          code: EchoMQ.Error.code() | nil,
+          times: pos_integer()
         }
 
   @doc """

@@ -60,6 +60,7 @@ struct Told {
     id: Option<String>,
     attempts: Option<u64>,
     code: Option<Atom>,
+    times: u64,
 }
 
 impl IntoTerm for Notice {
@@ -71,6 +72,7 @@ impl IntoTerm for Notice {
             id: self.id().map(|id| id.as_str().to_owned()),
             attempts: self.attempts(),
             code: self.code().map(|code| word(env, code.as_str())),
+            times: self.times(),
         }
         .encode(env)
     }
