@@ -82,7 +82,7 @@ impl<O: Operation> Course<'_, O> {
         match self.operation.lost() {
             Step::Again => Ok(self),
             Step::Done(answer) => Err(answer.err().unwrap().code()),
-            Step::Later(_) => panic!("nobody was asked"),
+            Step::Later(_) | Step::Wait(_) => panic!("nobody was asked"),
         }
     }
 
