@@ -3,7 +3,9 @@ defmodule EchoMQ.BroadwayProducerTest do
 
   alias EchoMQ.{BroadwayProducer, Group}
   alias EchoMQ.Stream, as: Bus
-  alias EchoMQ.Test.Stage
+  alias EchoMQ.Test.{Server, Stage}
+
+  import ExUnit.CaptureLog, only: [with_log: 1]
 
   setup %{queue: queue} do
     bus = connect!()
@@ -74,6 +76,32 @@ defmodule EchoMQ.BroadwayProducerTest do
     events(10)
     Connector.close(bus, 0)
     assert_receive {:EXIT, ^stage, %Error{code: :closed}}, 60_000
+  end
+
+  test "starts without its server, says why once, and goes on when it is there", %{
+    queue: queue,
+    options: options
+  } do
+    server = Server.kill(Server.start())
+    on_exit(fn -> Server.remove(server) end)
+    url = Server.url(server)
+    bus = start_supervised!({Connector, url: url, connect: :lazy, timeout: 100, reconnect_max: 50}, id: :late)
+    options = Keyword.replace!(options, :conn, bus)
+
+    {stage, log} =
+      with_log(fn ->
+        {:ok, stage} = Stage.start_link(BroadwayProducer, options)
+        Stage.demand(stage, 1)
+        # The call that waits for the server ends by its time, several times over.
+        for _ <- 1..5, do: assert({:error, _} = Bus.append(bus, queue, "s", n: "0"))
+        Server.start_again(server)
+        Wait.until(fn -> match?({:ok, _}, Bus.append(bus, queue, "s", n: "1")) end)
+        assert [%{data: %{"n" => "1"}}] = events(1)
+        stage
+      end)
+
+    assert length(String.split(log, "EchoMQ producer #{inspect(stage)}")) == 2, log
+    GenServer.stop(stage)
   end
 
   # As many events as that, in the order in which they came.

@@ -69,7 +69,8 @@ fn changes_state<A: AsRef<[u8]>>(words: &Words<'_, A>) -> Option<&'static str> {
         );
     }
     let whole = ["SELECT", "HELLO", "RESET", "AUTH", "QUIT", "READONLY", "READWRITE", "ASKING"];
-    let of_client = ["TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "CAPA", "IMPORT-SOURCE", "SETNAME"];
+    let of_client =
+        ["TRACKING", "CACHING", "NO-EVICT", "NO-TOUCH", "CAPA", "IMPORT-SOURCE", "SETNAME", "SETINFO"];
     if words.is(0, &whole)
         || words.is(0, &["CLIENT"]) && words.is(1, &of_client)
         || words.is(0, &["SCRIPT"]) && words.is(1, &["DEBUG"])
@@ -145,6 +146,10 @@ mod tests {
             "CLIENT CACHING YES",
             "CLIENT NO-EVICT ON",
             "CLIENT NO-TOUCH ON",
+            "CLIENT CAPA redirect",
+            "CLIENT IMPORT-SOURCE ON",
+            "CLIENT SETNAME n",
+            "CLIENT SETINFO LIB-NAME n",
             "SCRIPT DEBUG YES",
             "BLPOP k 0",
             "BRPOP k 0",

@@ -46,6 +46,7 @@ impl Decoder {
 
     /// Room for what comes in next.
     pub(crate) fn room(&mut self) -> &mut [u8] {
+        self.shrink();
         if self.buffer.len() - self.end < ROOM {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -345,6 +346,19 @@ mod tests {
         }
         decoder.put(b"+OK\r\n");
         assert_eq!(decoder.next().unwrap(), Some(Value::Okay));
+    }
+
+    #[test]
+    fn a_long_message_leaves_no_memory_behind() {
+        let mut decoder = Decoder::new();
+        for bytes in [20 << 20, 3, 3] {
+            decoder.put(format!(">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n${bytes}\r\n").as_bytes());
+            decoder.put(&vec![b'x'; bytes]);
+            assert_eq!(decoder.message().unwrap(), None);
+            decoder.put(b"\r\n");
+            assert_eq!(decoder.message().unwrap().map(|(_, payload)| payload.len()), Some(bytes));
+        }
+        assert!(decoder.capacity() <= KEPT, "{} bytes", decoder.capacity());
     }
 
     #[test]

@@ -48,7 +48,7 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
            {:ok, _settings} <- PullConsumer.settings(reading),
            {:ok, _client} <- Connector.client(what[:conn]) do
         send(self(), :start)
-        {:producer, %{start: {what, reading}, pause: nil, consumer: nil, demand: 0, tag: nil}}
+        {:producer, %{start: {what, reading}, pause: nil, told: nil, consumer: nil, demand: 0, tag: nil}}
       else
         {:error, error} -> {:stop, error}
       end
@@ -70,8 +70,11 @@ if match?({:module, _}, Code.ensure_compiled(Broadway)) do
           if Starting.final?(error) do
             {:stop, error, state}
           else
-            Logger.warning("EchoMQ producer #{inspect(self())}: #{Exception.message(error)}")
-            {:noreply, [], %{state | pause: Starting.again(:start, state.pause)}}
+            if error.code != state.told do
+              Logger.warning("EchoMQ producer #{inspect(self())}: #{Exception.message(error)}")
+            end
+
+            {:noreply, [], %{state | pause: Starting.again(:start, state.pause), told: error.code}}
           end
       end
     end
