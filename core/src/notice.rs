@@ -1,5 +1,6 @@
 //! What a client, a consumer or a listener tells beside what it hands out.
 
+use crate::clock;
 use crate::error::{Code, Error};
 use crate::id::branded::EventId;
 use crate::id::entry_id::EntryId;
@@ -7,7 +8,9 @@ use crate::operation::monitor::Monitor;
 use crate::process::Origin;
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle as Runtime;
 use tokio::time::sleep_until;
@@ -178,6 +181,35 @@ struct Inner {
     origin: Origin,
     /// Where it is seen to that troubles which came again are told of in time.
     runtime: Option<Runtime>,
+    watched: OnceLock<Watched>,
+}
+
+/// What whoever waits for notices looks at meanwhile.
+struct Watched {
+    look: Box<dyn Fn() + Send + Sync>,
+    /// When it was looked at last.
+    at: Mutex<Instant>,
+}
+
+/// How long whoever waits for notices leaves what is watched alone.
+const LOOK: Duration = Duration::from_secs(1);
+
+impl Inner {
+    /// Looks at what is watched, where that is due.
+    fn look(&self) {
+        let Some(watched) = self.watched.get() else { return };
+        let due = {
+            let mut at = watched.at.lock().unwrap_or_else(PoisonError::into_inner);
+            let due = at.elapsed() >= LOOK;
+            if due {
+                *at = Instant::now();
+            }
+            due
+        };
+        if due {
+            (watched.look)();
+        }
+    }
 }
 
 impl Board {
@@ -192,7 +224,14 @@ impl Board {
     }
 
     fn with(runtime: Option<Runtime>) -> Self {
-        Self(Arc::new(Inner { monitor: Monitor::default(), origin: Origin::here(), runtime }))
+        let (monitor, origin) = (Monitor::default(), Origin::here());
+        Self(Arc::new(Inner { monitor, origin, runtime, watched: OnceLock::new() }))
+    }
+
+    /// Has whoever waits for notices look at what nobody else watches.
+    pub(crate) fn watch(&self, look: impl Fn() + Send + Sync + 'static) {
+        // A connection beside the client's finds the client's own look here.
+        let _ = self.0.watched.set(Watched { look: Box::new(look), at: Mutex::new(Instant::now()) });
     }
 
     pub(crate) fn post(&self, notice: Notice) {
@@ -254,7 +293,12 @@ impl Notices {
         if !self.0.origin.is_here() {
             return None;
         }
-        self.0.monitor.until(Waiting::take).await
+        let mut next = pin!(self.0.monitor.until(Waiting::take));
+        poll_fn(|context| {
+            self.0.look();
+            next.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Waits until there is a notice to take, or none will come any more, and takes nothing.
@@ -266,11 +310,23 @@ impl Notices {
 
     /// Waits on the caller's thread, for at most that long; nothing where none came in time, `Some(None)` once what tells
     /// them has ended.
+    ///
+    /// Nobody watches the connection of a [`blocking::Client`](crate::blocking::Client) between its calls: whoever waits here
+    /// looks at it every second, and so does a poll of [`Notices::next`].
     pub fn wait_next(&self, at_most: Duration) -> Option<Option<Notice>> {
         if !self.0.origin.is_here() {
             return Some(None);
         }
-        self.0.monitor.wait(at_most, Waiting::take)
+        let until = clock::deadline(at_most);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let step = if self.0.watched.get().is_some() { left.min(LOOK) } else { left };
+            let taken = self.0.monitor.wait(step, Waiting::take);
+            if taken.is_some() || step == left {
+                return taken;
+            }
+            self.0.look();
+        }
     }
 }
 

@@ -186,3 +186,13 @@ def test_the_same_trouble_is_told_once_a_second_with_how_many_it_stands_for(own_
             assert f"({next_one.times} times)" in str(next_one)
             plain.execute_command("ACL", "SETUSER", "default", "+xack")
             wait_until(lambda: pending(plain, stream.key, "g") == [], "the verdict arrives")
+
+
+def test_a_client_that_does_nothing_tells_that_its_server_is_gone(own_server):
+    with echomq.Client(own_server.url, **QUICK) as client:
+        own_server.kill()
+        notices = client.notices()
+        assert [next(notices).kind for _ in range(2)] == ["connected", "disconnected"]
+        own_server.restart()
+        client.command("PING")
+        assert next(notices).kind == "connected"

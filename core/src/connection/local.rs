@@ -81,7 +81,7 @@ impl Local {
         }
         let given_up = Arc::new(AtomicBool::new(false));
         let abandoned = given_up.clone();
-        Ok(Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             origin: Origin::here(),
             interrupt: Arc::new(move || abandoned.load(Ordering::Relaxed) || interrupt()),
             given_up,
@@ -100,7 +100,14 @@ impl Local {
             reconnects: AtomicU64::new(0),
             companion: tokio::sync::OnceCell::new(),
             settings,
-        })))
+        });
+        let weak = Arc::downgrade(&inner);
+        inner.settings.notices.watch(move || {
+            if let Some(inner) = weak.upgrade() {
+                inner.is_connected();
+            }
+        });
+        Ok(Self(inner))
     }
 
     /// The first connection; nothing where it is not waited for.
