@@ -90,6 +90,19 @@ defmodule EchoMQ.ConnectorTest do
       assert Connector.command(bus, ["PING"]) == {:ok, "PONG"}
     end
 
+    test "refuses commands that would change the connection of all callers" do
+      bus = connect!()
+
+      for text <- ["SUBSCRIBE c", "MONITOR", "SELECT 1", "MULTI", "CLIENT REPLY OFF", "HELLO 2", "BLPOP k 0"] do
+        assert {:error, %Error{code: :invalid_option}} = Connector.command(bus, String.split(text))
+
+        assert {:error, %Error{code: :invalid_option}} =
+                 Connector.pipeline(bus, [["PING"], String.split(text)])
+
+        assert Connector.command(bus, ["ECHO", text]) == {:ok, text}
+      end
+    end
+
     test "fails where the deployment speaks another version, and marks one where that is asked for" do
       Process.flag(:trap_exit, true)
       server = Server.start()

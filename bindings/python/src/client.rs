@@ -85,7 +85,8 @@ impl Client {
 
     /// Sends any command of the server's, its parts ``str`` or ``bytes``, and gives the reply: texts as ``bytes``.
     ///
-    /// It shares the connection with every other call, so it must not make the server wait. Fails with
+    /// It shares the connection with every other call. What would make the server wait (``BLPOP``), change the connection
+    /// (``SELECT``, ``MULTI``) or the number of answers (``SUBSCRIBE``) is refused with ``InvalidOptionError``. Fails with
     /// ``UnknownOutcomeError`` when the connection broke before the answer came, and with what the server answered.
     ///
     /// >>> with echomq.Client(url) as client:

@@ -177,6 +177,17 @@ def test_minting_is_safe_among_threads(client):
     assert len(set(itertools.chain(*found))) == 40_000
 
 
+CHANGES_THE_CONNECTION = ("SUBSCRIBE c", "MONITOR", "SELECT 1", "MULTI", "CLIENT REPLY OFF", "HELLO 2", "BLPOP k 0")
+
+
+@pytest.mark.parametrize("text", CHANGES_THE_CONNECTION)
+def test_a_command_that_would_change_the_connection_of_all_is_refused(client, text):
+    for call in (lambda: client.command(*text.split()), lambda: client.pipeline([["PING"], text.split()])):
+        with pytest.raises(echomq.InvalidOptionError):
+            call()
+        assert client.command("ECHO", text) == text.encode()
+
+
 def test_raw_commands(client, plain, name):
     assert client.command("SET", f"{name}", b"\xff\x00") == b"OK"
     assert plain.get(name) == b"\xff\x00"

@@ -196,7 +196,8 @@ defmodule EchoMQ.Connector do
   @doc """
   Sends any command of the server's, for what this library has no call for.
 
-  It shares the connection with every other call, so it must not make the server wait: no `BLPOP`, no `XREAD BLOCK`.
+  It shares the connection with every other call. What would make the server wait (`BLPOP`, `XREAD BLOCK`), change the connection
+  (`SELECT`, `MULTI`, `HELLO`) or the number of answers (`SUBSCRIBE`, `MONITOR`) is refused with `:invalid_option`.
   Fails with `:unknown_outcome` when the connection broke before the answer came, and with the code of what the server
   answered.
 
