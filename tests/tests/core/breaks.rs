@@ -1,7 +1,8 @@
 //! Connections that break again and again: neither storms nor innocents that fail.
 
+use crate::consumer::consumer_options;
 use crate::{Bus, KEY, each, options};
-use echomq::{Client, Code, Error, blocking};
+use echomq::{Client, Code, Error, Start, Tailed, blocking};
 use echomq_tests::{Direction, Ending, Kind, Moment, Plain, Proxy, Server, wait_until_async};
 use std::time::{Duration, Instant};
 
@@ -144,6 +145,37 @@ async fn a_read_on_which_the_server_closes_each_time_fails_with_the_reason_and_t
         }
         assert_eq!(Plain::connect(&server).xlen(KEY), 21);
         assert!(proxy.connections() <= FEW, "{} connections", proxy.connections());
+    })
+    .await;
+}
+
+/// Readers that follow have no call that could fail: they go on trying, and give the server rest.
+#[tokio::test]
+async fn readers_on_whose_reads_the_server_closes_wait_longer_each_time_and_go_on() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        let proxy = Proxy::start(server.address());
+        let client = Client::connect(&options(&proxy.url())).await.unwrap();
+        let stream = client.stream("codemojex", "events").unwrap();
+        let tail = stream.tail(Start::Head).await.unwrap();
+        let consumer = stream.consumer(consumer_options("g", Start::Head)).await.unwrap();
+        stream.append([("n", "first")]).await.unwrap();
+        tail.next().await.unwrap().unwrap();
+        consumer.next().await.unwrap().unwrap().ack();
+        proxy.close_on("XREADGROUP|XREAD|XRANGE", Moment::Before, Ending::Close, usize::MAX);
+        proxy.close_all(Ending::Close);
+        let before = proxy.connections();
+        wait_until_async("both to be refused", async || proxy.closed_on_command() >= 6).await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        let connections = proxy.connections() - before;
+        assert!(connections <= 2 * FEW, "{connections} connections");
+        proxy.heal();
+        let id = stream.append([("n", "second")]).await.unwrap();
+        assert_eq!(consumer.next().await.unwrap().unwrap().id(), Some(id));
+        match tail.next().await.unwrap().unwrap() {
+            Tailed::Record(record) => assert_eq!(record.id(), Some(id)),
+            other => panic!("{other:?}"),
+        }
     })
     .await;
 }
