@@ -348,3 +348,56 @@ async fn a_sequenced_record_that_is_found_at_a_full_server_is_acknowledged() {
     })
     .await;
 }
+
+/// While the answer is on its way, another process's records take the place of those that were written.
+async fn replaced(
+    kind: Kind,
+    call: impl AsyncFnOnce(Stream) -> Vec<Result<EventId>>,
+    records: u64,
+) -> (Vec<Result<EventId>>, Server) {
+    let server = Server::start(kind);
+    let proxy = Proxy::start(server.address());
+    let stream = connected(Options::new(&proxy.url()).unwrap()).await;
+    stream.append_sequenced([("k", "second")]).await.unwrap();
+    let (before, connections) = (Plain::connect(&server).xlen(KEY), proxy.connections());
+    proxy.black_hole(Direction::Replies);
+    let (results, ()) = tokio::join!(call(stream), async {
+        let mut plain = Plain::connect(&server);
+        wait_until_async("it is there", async || Plain::connect(&server).xlen(KEY) == before + records).await;
+        let entries: Vec<(String, Vec<String>)> = plain.query(["XRANGE", KEY, "-", "+"]);
+        plain.command(["DEL", KEY]);
+        for (entry_id, fields) in &entries {
+            plain.command(["XADD", KEY, entry_id, "id", &fields[1], "k", "another's"]);
+        }
+        proxy.close_all(Ending::Reset);
+        wait_until_async("it connects again", async || proxy.connections() > connections).await;
+        proxy.heal();
+    });
+    (results, server)
+}
+
+#[tokio::test]
+async fn another_processs_records_under_the_ids_are_never_taken_for_ones_own() {
+    each(|kind| async move {
+        for call in CALLS {
+            let records = if call == Call::One { 1 } else { 2 };
+            let (results, server) =
+                replaced(kind, async move |stream| call.append(&stream).await, records).await;
+            for result in results {
+                assert_eq!(result.unwrap_err().code(), Code::NodeConflict, "{call:?}");
+            }
+            let mut plain = Plain::connect(&server);
+            assert_eq!(plain.xlen(KEY), 2 + records, "{call:?}: nothing was written beside them");
+        }
+        // The sequencer gives another id where the candidate's place is taken.
+        let sequenced = async |stream: Stream| vec![stream.append_sequenced([("k", "1")]).await];
+        let (results, server) = replaced(kind, sequenced, 1).await;
+        let mut plain = Plain::connect(&server);
+        let id = *results[0].as_ref().unwrap();
+        let entry_id = EntryId::from(id).to_string();
+        let found: Vec<(String, Vec<String>)> = plain.query(["XRANGE", KEY, &entry_id, &entry_id]);
+        assert_eq!(found, [(entry_id, ["id", id.as_str(), "k", "1"].map(str::to_owned).to_vec())]);
+        assert_eq!(plain.xlen(KEY), 4);
+    })
+    .await;
+}

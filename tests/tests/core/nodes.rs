@@ -504,3 +504,28 @@ async fn leases_that_have_run_out_are_not_listed_and_their_nodes_are_free() {
     })
     .await;
 }
+
+/// A lease costs no append anything: nothing is sent beside the records but what renews it, which is not due here.
+#[tokio::test]
+async fn no_append_pays_for_the_lease() {
+    each(|kind| async move {
+        let server = Server::start(kind);
+        let mut plain = Plain::connect(&server);
+        let (client, stream) = connect(&unnumbered(&server).node_lease(Duration::from_secs(3_600))).await;
+        client.mint().await.unwrap();
+        let _: String = plain.query(["CONFIG", "RESETSTAT"]);
+        for n in 0..500 {
+            stream.append([("n", n.to_string())]).await.unwrap();
+        }
+        stream.append_batch((0..500).map(|n| [("n", n.to_string())])).await.unwrap();
+        let info: String = plain.query(["INFO", "commandstats"]);
+        let calls: BTreeMap<&str, &str> = info
+            .lines()
+            .filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="))
+            .filter_map(|(name, rest)| Some((name, rest.split(',').next()?)))
+            .filter(|(name, _)| !name.starts_with("config") && *name != "info")
+            .collect();
+        assert_eq!(calls, BTreeMap::from([("xadd", "1000")]));
+    })
+    .await;
+}
