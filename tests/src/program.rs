@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
@@ -100,6 +100,8 @@ pub struct Program {
     unfinished: Vec<u8>,
     lines: Vec<String>,
     errors: PathBuf,
+    /// What its clocks show.
+    clock: Option<PathBuf>,
 }
 
 impl Program {
@@ -157,14 +159,16 @@ impl Program {
         let mut command = language.command(name)?;
         command.arg(format!("log={}", log_path.display()));
         command.args(arguments.iter().map(|(name, value)| format!("{name}={value}")));
+        let mut set_clock = None;
         if let Some(ahead_ms) = ahead_ms {
             let (mut clock, clock_path) = file(".clock")?;
             clock.write_all(&(ahead_ms * 1000).to_ne_bytes())?;
             command.env("LD_PRELOAD", env!("ECHOMQ_TEST_CLOCK_LIBRARY"));
-            command.env("ECHOMQ_TEST_CLOCK", clock_path);
+            command.env("ECHOMQ_TEST_CLOCK", &clock_path);
+            set_clock = Some(clock_path);
         }
         let child = command.stdin(Stdio::null()).stdout(error_log.try_clone()?).stderr(error_log).spawn()?;
-        Ok(Self { language, child, log, unfinished: Vec::new(), lines: Vec::new(), errors })
+        Ok(Self { language, child, log, unfinished: Vec::new(), lines: Vec::new(), errors, clock: set_clock })
     }
 
     /// In which language it is written.
@@ -215,6 +219,20 @@ impl Program {
     /// Has the program stand still (`SIGSTOP`) until [`Program::go_on`].
     pub fn stand_still(&self) {
         let _ = kill_process(Pid::from_child(&self.child), Signal::STOP);
+    }
+
+    /// Has the host of a program that was started with a clock have slept for so many milliseconds, to be told while the program
+    /// stands still: the clock that counts suspends moves on, the monotonic one does not.
+    #[track_caller]
+    pub fn host_slept(&self, ms: i64) {
+        let Some(clock) = &self.clock else { give_up("this program was started without a clock of its own") };
+        let written = File::options().write(true).open(clock).and_then(|mut clock| {
+            clock.seek(SeekFrom::Start(8))?;
+            clock.write_all(&(ms * 1000).to_ne_bytes())
+        });
+        if let Err(error) = written {
+            give_up(format_args!("the clock of a program cannot be set: {error}"));
+        }
     }
 
     /// Has it go on (`SIGCONT`).

@@ -1,7 +1,8 @@
 /*
- * A clock that the test sets, for one server: the wall clock of the process that this is preloaded into is so many
+ * Clocks that the test sets, for one process: the wall clock of the process that this is preloaded into is so many
  * microseconds ahead of the machine's own (behind, where negative) as stand in the first eight bytes of the file that
- * ECHOMQ_TEST_CLOCK names. The monotonic clock stays as it is.
+ * ECHOMQ_TEST_CLOCK names. The clock that counts suspends (CLOCK_BOOTTIME) is ahead by what the next eight bytes say,
+ * where there are any. The monotonic clock stays as it is.
  *
  * It asks the kernel itself and allocates nothing, since servers ask for the time before their allocator is ready.
  */
@@ -23,9 +24,9 @@ __attribute__((constructor)) static void open_file(void) {
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     long answer = syscall(SYS_clock_gettime, clock, time);
+    off_t place = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE ? 0 : clock == CLOCK_BOOTTIME ? 8 : -1;
     int64_t ahead;
-    if (answer == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) && file >= 0 &&
-        pread(file, &ahead, sizeof ahead, 0) == sizeof ahead) {
+    if (answer == 0 && place >= 0 && file >= 0 && pread(file, &ahead, sizeof ahead, place) == sizeof ahead) {
         int64_t nanoseconds = (int64_t)time->tv_sec * 1000000000 + time->tv_nsec + ahead * 1000;
         time->tv_sec = nanoseconds / 1000000000;
         time->tv_nsec = nanoseconds % 1000000000;

@@ -76,6 +76,25 @@ fn a_process_that_was_stopped_beyond_its_deadline_makes_no_id_with_its_node_when
     process.stand_still();
     let (_, deadline) = bench.leases().remove(0);
     wait_until("the deadline", || bench.server_ms() > deadline);
+    wakes_with_another_node(bench, process);
+}
+
+/// Timers stand still while a host sleeps, and so does the clock that most programs measure times with.
+#[test]
+fn a_process_whose_host_slept_beyond_its_deadline_makes_no_id_with_its_node_when_it_wakes() {
+    let mut bench = Bench::start();
+    let mut process = bench.minter("30000");
+    process.wait_for("the first id", has_minted);
+    process.stand_still();
+    let (member, _) = bench.leases().remove(0);
+    // As if a minute had passed here as well.
+    bench.plain.command(["ZADD", NODES, "1000", &member]);
+    process.host_slept(60_000);
+    wakes_with_another_node(bench, process);
+}
+
+/// Another process has taken the node. The one that stands still goes on, and mints with the next.
+fn wakes_with_another_node(bench: Bench, mut process: Program) {
     let heir = bench.client();
     let first_of_heir = heir.mint().unwrap();
     assert_eq!(first_of_heir.snowflake().node(), 0);
