@@ -162,6 +162,21 @@ const NETWORK_FAULTS: &[(&str, &str, &str)] = &[
         "answers/lost, and another process's record under the id",
         "(what was begun in broken): Ok([",
     ),
+    (
+        "refused_at_once",
+        "answers/a server that cannot serve for a time",
+        "(what was begun in broken): Err { code: \"server\"",
+    ),
+    (
+        "unserved_is_unknown",
+        "answers/a server that cannot serve until the deadline",
+        "(append in broken): Err { code: \"unknown_outcome\"",
+    ),
+    (
+        "unsent_is_unknown",
+        "answers/an id of one's own that was never sent",
+        "(append_id in broken): Err { code: \"unknown_outcome\"",
+    ),
 ];
 
 /// The same of the events channel.

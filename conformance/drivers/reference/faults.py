@@ -73,6 +73,18 @@ def tries_again():
     return chosen("new_id_behind_the_back")
 
 
+def waits_for_service():
+    return not chosen("refused_at_once")
+
+
+def unserved(code):
+    return "unknown_outcome" if chosen("unserved_is_unknown") else code
+
+
+def unsent(code):
+    return "unknown_outcome" if chosen("unsent_is_unknown") else code
+
+
 def as_read(fields):
     if chosen("read_as_text"):
         return [field.decode(errors="replace").encode() for field in fields]

@@ -14,6 +14,9 @@ from law import Refusal
 PAGE = 1000
 PATIENCE = 20
 PAUSE = 0.005
+# How long an append waits for a server that cannot serve, or is not there when it is made, in seconds.
+SERVES_WITHIN = 5
+CANNOT_SERVE = {"READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "BUSY"}
 
 # Only the first record can be refused, since ids rise: then the script ends before it has written anything.
 ALL_OR_NONE = b"""
@@ -34,6 +37,10 @@ class ServerError(Exception):
     """An error reply."""
 
 
+def cannot_serve(reply):
+    return isinstance(reply, ServerError) and str(reply).split(" ")[0] in CANNOT_SERVE
+
+
 class Connection:
     """Commands and replies in RESP2."""
 
@@ -42,6 +49,7 @@ class Connection:
         self.socket = socket.create_connection((host, int(port)))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.input = self.socket.makefile("rb")
+        self.ended = False
         if user is not None:
             self.command(b"AUTH", user.encode(), password.encode())
 
@@ -77,6 +85,7 @@ class Connection:
     def reply(self):
         line = self.input.readline()
         if not line:
+            self.ended = True
             raise ConnectionError("the server has closed the connection")
         kind, rest = line[:1], line[1:-2]
         if kind == b"-":
@@ -167,8 +176,16 @@ class Bus:
 
     def write(self, key, snowflake, fields):
         faults.around_append(self.connection, key)
+        until = time.monotonic() + SERVES_WITHIN
+        if self.connection.ended:
+            self.connect_again(SERVES_WITHIN, faults.unsent("disconnected"))
         try:
             (reply,) = self.connection.pipeline([faults.xadd(key, snowflake, fields)])
+            while cannot_serve(reply) and faults.waits_for_service():
+                if time.monotonic() > until:
+                    raise Refusal(faults.unserved("unavailable"), str(reply))
+                time.sleep(PAUSE)
+                (reply,) = self.connection.pipeline([faults.xadd(key, snowflake, fields)])
         except OSError:
             return self.write_again(key, snowflake, fields)
         if isinstance(reply, ServerError):
@@ -203,16 +220,16 @@ class Bus:
                 raise Refusal("unknown_outcome", f"{place.decode()} may have been written and removed since")
         raise refusal
 
-    def connect_again(self):
+    def connect_again(self, within=PATIENCE, code="disconnected"):
         self.connection.close()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + within
         while True:
             try:
                 self.connection = Connection(self.url)
                 return
             except OSError:
                 if time.monotonic() > until:
-                    raise Refusal("disconnected", "the server cannot be reached") from None
+                    raise Refusal(code, "the server cannot be reached") from None
                 time.sleep(PAUSE)
 
     def append_batch(self, queue, stream, records):
@@ -362,6 +379,8 @@ class Bus:
                 page = self.connection.command(command, key, start, end, b"COUNT", b"%d" % size)
             except ServerError as error:
                 raise self.refusal(key, error) from error
+            except ConnectionError as error:
+                raise Refusal("disconnected", str(error)) from error
             records += page
             if len(page) < size or faults.one_page():
                 break
