@@ -62,7 +62,7 @@ class Client {
    * within `connectTimeout`.
    *
    * ```js
-   * const client = await Client.connect('redis://localhost', { nodeId: 7 });
+   * const client = await Client.connect('redis://localhost');
    * ```
    *
    * The option `password` may be a function, which is asked each time a connection is opened. Where it throws, or answers
@@ -161,8 +161,9 @@ class Client {
   /**
    * Sends any command of the server's, name and arguments as they are, for what this package has no call for.
    *
-   * It shares the connection with every other call, so it must not make the server wait. Fails with `unknown_outcome`
-   * when the connection broke before the answer came, and with the code of what the server answered.
+   * It shares the connection with every other call. What would make the server wait (`BLPOP`), change the connection
+   * (`SELECT`, `MULTI`) or the number of answers (`SUBSCRIBE`) is refused with `invalid_option`. Fails with
+   * `unknown_outcome` when the connection broke before the answer came, and with the code of what the server answered.
    *
    * ```js
    * const length = await client.command(['XLEN', stream.key]);

@@ -36,6 +36,16 @@ for (const protocol of ['2', '3']) {
       assert.match(replies[1].message, /unknown command/);
     });
 
+    test('what would change the connection of all callers is refused, and the others go on', async () => {
+      const client = await at.connect({ protocol });
+      for (const text of ['SUBSCRIBE c', 'MONITOR', 'SELECT 1', 'MULTI', 'CLIENT REPLY OFF', 'HELLO 2', 'BLPOP k 0']) {
+        const refused = { code: 'invalid_option' };
+        await assert.rejects(client.command(text.split(' ')), refused, text);
+        await assert.rejects(client.pipeline([['PING'], text.split(' ')]), refused, text);
+        assert.equal(await client.command(['ECHO', text]), text);
+      }
+    });
+
     test('what cannot be sent and what the server refuses', async () => {
       const client = await at.connect({ protocol });
       await assert.rejects(client.command([]), { code: 'invalid_option' });

@@ -3,7 +3,7 @@ const { mkdtempSync, rmSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const { join } = require('node:path');
 const { after, describe, test } = require('node:test');
-const { EchoMQError } = require('..');
+const { Client, EchoMQError } = require('..');
 const { until } = require('./server');
 const { suite } = require('./suite');
 
@@ -22,6 +22,24 @@ describe('a server that fails', () => {
     at.plain.close();
     at.plain = at.server.plain();
   }
+
+  test('a client is there when its server is, at once, or not at all, as `connect` says', async () => {
+    const { url } = at.server;
+    const quick = { reconnectMin: 1, reconnectMax: 20, timeout: 60_000, connectTimeout: 60_000 };
+    await at.server.kill();
+    await assert.rejects(Client.connect(url, { connect: 'once' }), { code: 'disconnected' });
+    const lazy = await Client.connect(url, { ...quick, connect: 'lazy' });
+    assert.equal(lazy.status.connected, false);
+    const waiting = Client.connect(url, { ...quick, connect: 'wait' });
+    const asked = lazy.command(['PING']);
+    await at.server.run();
+    at.plain.close();
+    at.plain = at.server.plain();
+    assert.equal(await asked, 'PONG');
+    const waited = await waiting;
+    assert.equal(waited.status.connected, true);
+    await Promise.all([lazy.close(0), waited.close(0)]);
+  });
 
   test('killed and started again under appends: all are settled, and stored are those that were answered', async () => {
     const client = await at.connect({ reconnectMin: 1, reconnectMax: 20, timeout: 20_000 });
