@@ -135,6 +135,10 @@ impl Operation for RemoveGroup {
         Step::Again
     }
 
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        if is_decided(&replies) { self.answered(replies) } else { self.lost() }
+    }
+
     fn unsent(&mut self) {
         self.sent.take_back();
     }

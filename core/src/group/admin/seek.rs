@@ -108,6 +108,10 @@ impl Operation for Seek {
         Step::Again
     }
 
+    fn cut(&mut self, replies: Vec<Value>) -> Step<Self::Reply> {
+        if is_decided(&replies) { self.answered(replies) } else { self.lost() }
+    }
+
     fn unsent(&mut self) {
         self.sent.take_back();
     }

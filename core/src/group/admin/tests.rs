@@ -235,3 +235,23 @@ fn a_look_at_no_stream() {
     let error = done(answer(&mut LookAtGroups::new(key()), &[WRONG_TYPE, TIME])).unwrap_err();
     assert_eq!((error.code(), error.subject()), (Code::WrongType, Some("emq:{q}:stream:s")));
 }
+
+/// An answer that came whole counts, whatever breaks behind it. A refusal alone may be for want of the stream.
+#[test]
+fn what_was_answered_before_a_break_counts() {
+    let answers = |texts: &[&str]| texts.iter().map(|text| parsed(text)).collect::<Vec<_>>();
+    let remove = || RemoveGroup::new(key(), "g".into());
+    let mut removed = remove();
+    ask(&mut removed);
+    assert!(done(removed.cut(answers(&[":1\r\n"]))).unwrap());
+    let mut refused = remove();
+    ask(&mut refused);
+    assert!(matches!(refused.cut(answers(&[MISSING])), Step::Again));
+    let seek = || Seek::new(key(), "g".into(), Start::Head);
+    let mut moved = seek();
+    ask(&mut moved);
+    done(moved.cut(answers(&[OK]))).unwrap();
+    let mut refused = seek();
+    ask(&mut refused);
+    assert!(matches!(refused.cut(answers(&[NO_GROUP])), Step::Again));
+}
