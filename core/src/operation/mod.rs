@@ -108,7 +108,8 @@ pub trait Operation: Send + 'static {
         self.lost()
     }
 
-    /// The connection broke before any byte of the commands of this round had left: none of them was carried out, and they are sent again. An operation that remembers that it was sent takes that back here.
+    /// The connection broke before any byte of the commands of this round had left: none of them was carried out, and they are
+    /// sent again. An operation that remembers that it was sent takes that back here.
     fn unsent(&mut self) {}
 
     /// Gives up, for the reason given.
